@@ -27,6 +27,7 @@ inline constexpr std::size_t kMaxChains = 6;
 // streams that it fetches ahead of by itself: a thread reads 16 to 20 GB/s so, and 10 to 13 where
 // instructions fetch.
 inline constexpr std::size_t kRowsOfTwoStreams = 2;
+inline constexpr std::size_t kMaxRowsByPages = 0;  // computes no halves of 512 bits
 
 struct F16 {
   __m256 a;  // lanes 0 … 7

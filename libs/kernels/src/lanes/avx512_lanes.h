@@ -25,6 +25,10 @@ inline constexpr std::size_t kMaxBlockStrips = 2;
 inline constexpr std::size_t kMaxChains = 24;
 // No rows leave it to the processor to fetch weights.
 inline constexpr std::size_t kRowsOfTwoStreams = 0;
+// So few rows of bf16 and of bytes compute little enough between lines for a processor in halves to
+// keep ahead by itself (Zen 4: one or two take up to a quarter less by FetchPages, three or four up
+// to a fifth more).
+inline constexpr std::size_t kMaxRowsByPages = 2;
 // Where loads never limit, spreading an activation over a register takes time from the multipliers,
 // and a product that spreads it as it loads it does not: more rows by one strip (98 % of the peak
 // of Zen 4, else 84 %).

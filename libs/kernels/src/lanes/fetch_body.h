@@ -5,7 +5,8 @@
 // keys and values too, call begin_block() for each block of K that they read of some strips, and
 // line() of what it returns for each cache line of it, of which of the strips and at which element
 // of the block. Products of integers call begin_strip() for each strip, whose scales are its head,
-// begin_codes() for each 32 elements of K, and line() of what it returns.
+// begin_codes() for each 32 elements of K, and line() of what it returns. kUnrolls of that says
+// whether loops over few rows are unrolled.
 //
 // To g++ a fetch has no effect: it drops the call of a function that does nothing else. So whatever
 // fetches is PHALANX_LANES.
@@ -18,14 +19,10 @@
 namespace phalanx::kernels {
 namespace {
 
-// So few rows, of one strip at a time, wait for memory. Their loops are not unrolled: g++ gathers
-// what it unrolls, lines that are fetched too, and memory gives up to a tenth less then.
+// So few rows, of one strip at a time, wait for memory. Where instructions fetch all lines, their
+// loops are not unrolled (kUnrolls): g++ gathers what it unrolls, lines that are fetched too, and
+// memory gives up to a tenth less then.
 inline constexpr std::size_t kFewBlockRows = 4;
-
-// Of those, so few of bf16 and of bytes compute little enough between lines for a processor to keep
-// ahead by itself (Zen 4: one or two take up to a quarter less by_pages(), three or four up to a
-// fifth more).
-inline constexpr std::size_t kMaxRowsByPages = 2;
 
 PHALANX_LANES void fetch_all(const void* first, std::size_t bytes) {
   for (std::size_t offset = 0; offset < bytes; offset += 64) {
@@ -64,6 +61,8 @@ PHALANX_LANES void fetch_to(const void* line) {
 // is being read: there is no time for a question.
 template <CacheLevel kLevel>
 struct LinesAhead {
+  static constexpr bool kUnrolls = false;
+
   std::uintptr_t ahead;
 
   PHALANX_LANES void line(const void* read, std::size_t strip, std::size_t /*k*/) const {
@@ -77,6 +76,8 @@ struct LinesAhead {
 
 // What is read is left to the processor, which fetches ahead of streams by itself.
 struct FetchNothing {
+  static constexpr bool kUnrolls = true;
+
   template <CacheLevel>
   PHALANX_LANES const FetchNothing& begin_block(const void* /*read*/) const {
     return *this;
@@ -87,6 +88,67 @@ struct FetchNothing {
     return *this;
   }
   PHALANX_LANES void line(const void* /*read*/, std::size_t /*strip*/, std::size_t /*k*/) const {}
+};
+
+// All lines of a block were fetched as it began.
+struct FetchedBefore {
+  static constexpr bool kUnrolls = false;
+
+  PHALANX_LANES void line(const void* /*read*/, std::size_t /*strip*/, std::size_t /*k*/) const {}
+};
+
+// For a single run that is read from its beginning to its end, and a processor that fetches ahead
+// of what it reads by itself as far as a page goes: of each page only the first lines, an eighth of
+// it.
+// It remembers nothing from block to block: what is to be fetched follows from what is read.
+class FetchPages {
+ public:
+  // What lies `lead` lines, two pages or more, ahead of what is read of `own` is fetched, behind
+  // its end from `later` on. The first `now` lines of its own come at once: nothing is read while
+  // rows are taken. Requires now ≤ own.lines.
+  PHALANX_LANES FetchPages(const FetchRun& own,
+                           std::size_t now,
+                           std::size_t lead,
+                           const FetchRun& later)
+      : ahead_(lead * 64),
+        end_(reinterpret_cast<std::uintptr_t>(own.first) + own.lines * 64),
+        gap_(reinterpret_cast<std::uintptr_t>(later.first) - end_) {
+    fetch_all(own.first, now * 64);
+  }
+
+  // By itself a processor goes on over no gap, such as scales that are read one by one beside
+  // codes.
+  PHALANX_LANES void begin_strip(const void* head, std::size_t bytes) const {
+    fetch_all(head, bytes);
+    fetch_beside(head, bytes);
+  }
+  template <CacheLevel>
+  PHALANX_LANES FetchNothing begin_block(const void* read) const {
+    fetch_beside(read, 1024);
+    return {};
+  }
+  template <std::size_t, std::size_t kLines>
+  PHALANX_LANES FetchNothing begin_codes(const void* read) const {
+    fetch_beside(read, kLines * 64);
+    return {};
+  }
+
+ private:
+  static constexpr std::uintptr_t kPage = 4096;
+  static constexpr std::uintptr_t kEach = 8 * 64;  // bytes that are read for a line that is fetched
+
+  PHALANX_LANES void fetch_beside(const void* read, std::size_t bytes) const {
+    for (std::size_t offset = 0; offset < bytes; offset += kEach) {
+      std::uintptr_t at = reinterpret_cast<std::uintptr_t>(read) + offset + ahead_;
+      at += at < end_ ? 0 : gap_;
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): it may lie in another object
+      prefetch_second(reinterpret_cast<const std::byte*>(at / kPage * kPage + at % kPage / 8));
+    }
+  }
+
+  std::uintptr_t ahead_;  // bytes
+  std::uintptr_t end_;
+  std::uintptr_t gap_;  // bytes from the end to what is read then
 };
 
 // Lines that are read later: some of them with each block of K, so that memory is read while the
@@ -132,38 +194,13 @@ class FetchLater {
     per_block_ = (left_ + blocks - 1) / blocks;
   }
 
-  // As through(), for a processor that fetches ahead of what it reads by itself as far as a page
-  // goes: only the first lines of each page. `lead` is two pages or more. The first `now` lines of
-  // its own come at once: nothing is read while rows are taken.
-  // Requires now ≤ own.lines.
-  PHALANX_LANES static FetchLater by_pages(const FetchRun& own,
-                                           std::size_t now,
-                                           std::size_t lead,
-                                           const FetchRun& later,
-                                           std::size_t blocks) {
-    fetch_all(own.first, now * 64);
-    FetchLater fetch = through(own, lead, later, blocks, CacheLevel::kSecond);
-    fetch.way_ = Way::kPages;
-    return fetch;
-  }
-
-  // By itself a processor goes on over no gap, such as scales that are read one by one beside
-  // codes.
-  PHALANX_LANES void begin_strip(const void* head, std::size_t bytes) const {
-    if (way_ == Way::kPages) {
-      fetch_all(head, bytes);
-    }
-  }
+  PHALANX_LANES void begin_strip(const void* /*head*/, std::size_t /*bytes*/) const {}
 
   // For a block of 32 elements of bf16, 16 lines of a strip from `read` on: either as many are
   // fetched with it or none, so that on the whole there is a share for each block.
   template <CacheLevel kLevel>
   PHALANX_LANES LinesAhead<kLevel> begin_block(const void* read) {
     constexpr std::size_t kLines = 16;
-    if (way_ == Way::kPages) {
-      fetch_pages(take_share());
-      return {0};
-    }
     if (per_block_ > kLines) {
       fetch<kLevel>(take_share());
       return {0};
@@ -179,7 +216,7 @@ class FetchLater {
   PHALANX_LANES auto begin_codes(const void* read) {
     if constexpr (kStrips == 1) {
       block();
-      return FetchNothing{};
+      return FetchedBefore{};
     } else {
       std::size_t share = per_block_;
       if (share > kLines) {
@@ -195,18 +232,14 @@ class FetchLater {
 
   PHALANX_LANES void block() {
     const std::size_t lines = take_share();
-    if (way_ == Way::kSecond) {
+    if (level_ == CacheLevel::kSecond) {
       fetch<CacheLevel::kSecond>(lines);
-    } else if (way_ == Way::kFirst) {
-      fetch<CacheLevel::kFirst>(lines);
     } else {
-      fetch_pages(lines);
+      fetch<CacheLevel::kFirst>(lines);
     }
   }
 
  private:
-  // All lines, to a level, or by_pages().
-  enum class Way { kFirst, kSecond, kPages };
   static constexpr std::size_t kNoEnd = SIZE_MAX;
 
   PHALANX_LANES FetchLater(CacheLevel level,
@@ -216,7 +249,7 @@ class FetchLater {
                            std::size_t run_left,
                            std::ptrdiff_t gap,
                            std::size_t run)
-      : way_(level == CacheLevel::kFirst ? Way::kFirst : Way::kSecond),
+      : level_(level),
         next_(reinterpret_cast<std::uintptr_t>(first)),
         left_(lines),
         per_block_((lines + blocks - 1) / blocks),
@@ -250,23 +283,6 @@ class FetchLater {
     return lines;
   }
 
-  // One line for each eight: those of a page are its first eight. Where a run ends, all of them.
-  PHALANX_LANES void fetch_pages(std::size_t lines) {
-    constexpr std::uintptr_t kPage = 4096;
-    constexpr std::uintptr_t kEach = kPage / 8;
-    if (lines >= run_left_) {
-      fetch<CacheLevel::kSecond>(lines);
-      return;
-    }
-    const std::uintptr_t end = next_ + lines * 64;
-    for (std::uintptr_t at = (next_ + kEach - 1) / kEach * kEach; at < end; at += kEach) {
-      // NOLINTNEXTLINE(performance-no-int-to-ptr): see next_
-      prefetch_second(reinterpret_cast<const std::byte*>(at / kPage * kPage + at % kPage / 8));
-    }
-    next_ = end;
-    run_left_ -= lines;
-  }
-
   PHALANX_LANES void begin_run() {
     if (--runs_ == 0) {
       next_ = then_;
@@ -297,7 +313,7 @@ class FetchLater {
     run_left_ = run_left;
   }
 
-  Way way_;                    // of block(), and of begin_block() if by pages
+  CacheLevel level_;           // of block()
   std::uintptr_t next_;        // an address: what lies behind the last run is nowhere
   std::size_t left_;           // lines
   std::size_t per_block_;      // lines

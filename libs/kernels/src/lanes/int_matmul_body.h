@@ -49,7 +49,7 @@ class IntProduct {
   static constexpr bool kIsBytes =
       kDot == IntDot::kInt8Whole || kDot == IntDot::kInt8Blocks || kDot == IntDot::kInt8G32;
   static constexpr std::size_t kRowsByPages = kIsBytes                ? kMaxRowsByPages
-                                              : kDot == IntDot::kInt4 ? 1
+                                              : kDot == IntDot::kInt4 ? kMaxRowsByPages / 2
                                                                       : 0;
   // The scales of a strip of groups, and as many lines of codes: one thread reads 3 (bytes) or 10 %
   // (nibbles) more so, and no more of codes with scales of leaves (Zen 4).
@@ -116,7 +116,7 @@ class IntProduct {
 
   // Blocks of many rows share what kMade has: scales of one level, and codes as it takes them.
   void begin_panel(const Panel& panel) {
-    for (std::size_t s = 0; part_.rows > kFewRows && s < panel.strips; ++s) {
+    for (std::size_t s = 0; s < panel.strips; ++s) {
       const std::size_t strip = panel.first_strip + s;
       if constexpr (kHasTwoLevels<kDot>) {
         put_in_one_level<kDot>(scales_at(panel, strip), panel.chunk / 32, one_level(s));
@@ -128,38 +128,35 @@ class IntProduct {
     }
   }
 
+  // Few rows are a matter of memory: a strip is read from its beginning to its end, or two are read
+  // side by side.
+  template <std::size_t kRows, typename Fetch>
+  [[gnu::noinline]] void add_few(const Panel& panel, TileSums& pending, Fetch& fetch) {
+    const auto from = take_rows<kDot, kRows>(panel, 0, part_.rows);
+    if constexpr (kRows <= kTwoStreamRows) {
+      if (part_.gap != 0) {
+        const FetchNothing nothing;
+        for (std::size_t s = 0; s < kTileStrips / 2; ++s) {
+          add_strips<kDot, 2, kTileStrips / 2>(from, panel, s, 0, pending, nothing);
+        }
+        return;
+      }
+    }
+    for (std::size_t s = 0; s < panel.strips; ++s) {
+      add_strips<kDot, 1>(from, panel, s, 0, pending, fetch);
+    }
+  }
+
   template <std::size_t kRows>
   [[gnu::noinline]] void add(const Panel& panel,
                              std::size_t first_row,
                              std::size_t rows,
                              TileSums& pending,
                              FetchLater& fetch) {
-    if constexpr (kRows <= kTwoStreamRows) {
-      if (part_.gap != 0) {
-        const auto from = take_rows<kDot, kRows>(panel, first_row, rows);
-        const FetchNothing nothing;
-        for (std::size_t s = 0; s < kTileStrips / 2; ++s) {
-          add_strips<kDot, 2, kTileStrips / 2>(from, panel, s, first_row, pending, nothing);
-        }
-        return;
-      }
-    }
-    // Few rows are a matter of memory: a strip is read from its beginning to its end.
-    if constexpr (kMadeDot != kDot && kRows <= kFewRows) {
-      if (part_.rows <= kFewRows) {
-        const auto from = take_rows<kDot, kRows>(panel, first_row, rows);
-        for (std::size_t s = 0; s < panel.strips; ++s) {
-          add_strips<kDot, 1>(from, panel, s, first_row, pending, fetch);
-        }
-        return;
-      }
-    }
     const auto from = take_rows<kMadeDot, kRows>(panel, first_row, rows);
     std::size_t s = 0;
-    if (part_.rows > kFewRows) {
-      for (; s + kStrips <= panel.strips; s += kStrips) {
-        add_strips<kMadeDot, kStrips>(from, panel, s, first_row, pending, fetch);
-      }
+    for (; s + kStrips <= panel.strips; s += kStrips) {
+      add_strips<kMadeDot, kStrips>(from, panel, s, first_row, pending, fetch);
     }
     for (; s < panel.strips; ++s) {
       add_strips<kMadeDot, 1>(from, panel, s, first_row, pending, fetch);
@@ -279,9 +276,7 @@ class IntProduct {
                                 TileSums& pending,
                                 Fetch& fetch) {
     const std::size_t strip = panel.first_strip + s;
-    if constexpr (kRows <= kRowsByPages) {
-      fetch.begin_strip(panel.places.strip(strip), panel.places.head);
-    }
+    fetch.begin_strip(panel.places.strip(strip), panel.places.head);
     const IntSums to{pending.next(strip) + first_row * 16, kApart * TileSums::kStripFloats};
     const bool merges = panel.ends_leaf() && merges_leaves();
     const LeafPart place{panel.begins_leaf(), panel.ends_leaf(), merges ? panel.leaf->merges : 0};

@@ -55,38 +55,33 @@ class Bf16Product {
 
   void begin_panel(const Panel& /*panel*/) {}
 
+  // A strip is read from its beginning to its end, or two are read side by side.
+  template <std::size_t kRows, typename Fetch>
+  [[gnu::noinline]] void add_few(const Panel& panel, TileSums& pending, Fetch& fetch) {
+    Strips<std::uint16_t> strips = strips_of(panel);
+    StripSums sums = sums_of(panel, 0, pending);
+    const std::size_t stride = panel.chunk + kRowGap;
+    widen_rows<kRows>(activations_of(panel, 0), panel.chunk, stride);
+    if constexpr (kRows <= kTwoStreamRows) {
+      add_side_by_side<kRows>(panel, stride, strips, sums);
+      return;
+    }
+    for (std::size_t s = 0; s < panel.strips; ++s) {
+      add_dots<kRows, 1, 32, CacheLevel::kFirst>(wide_, stride, strips, panel.chunk, sums, fetch);
+      strips.first += strips.stride;
+      sums.first += sums.strip_stride;
+    }
+  }
+
   template <std::size_t kRows>
   [[gnu::noinline]] void add(const Panel& panel,
                              std::size_t first_row,
                              std::size_t /*rows*/,
                              TileSums& pending,
                              FetchLater& fetch) {
-    Strips<std::uint16_t> strips{
-        reinterpret_cast<const std::uint16_t*>(panel.places.at(panel.first_strip, panel.k)),
-        panel.padded * 16};
-    StripSums sums{pending.next(panel.first_strip) + first_row * 16, 16, TileSums::kStripFloats};
-    Activations from{args_.activations + (part_.first_row + first_row) * args_.activation_stride +
-                         panel.leaf->first_k + panel.k,
-                     args_.activation_stride,
-                     panel.leaf->weight.rows - panel.k};
-    if constexpr (kRows <= kFewRows) {
-      if (part_.rows <= kFewRows) {
-        const std::size_t stride = panel.chunk + kRowGap;
-        widen_rows<kRows>(from, panel.chunk, stride);
-        if constexpr (kRows <= kTwoStreamRows) {
-          add_side_by_side<kRows>(panel, stride, strips, sums);
-          return;
-        }
-        // A strip is read from its beginning to its end.
-        for (std::size_t s = 0; s < panel.strips; ++s) {
-          add_dots<kRows, 1, 32, CacheLevel::kFirst>(
-              wide_, stride, strips, panel.chunk, sums, fetch);
-          strips.first += strips.stride;
-          sums.first += sums.strip_stride;
-        }
-        return;
-      }
-    }
+    Strips<std::uint16_t> strips = strips_of(panel);
+    StripSums sums = sums_of(panel, first_row, pending);
+    const Activations from = activations_of(panel, first_row);
     std::size_t left = panel.strips;
     if (left >= kStrips && from.count >= panel.chunk) {
       add_first<kRows>(WidenFirst<kRows>{fetch, from, wide_}, strips, panel.chunk, sums);
@@ -115,6 +110,23 @@ class Bf16Product {
       return reinterpret_cast<const std::uint16_t*>(first + r * stride);
     }
   };
+
+  [[nodiscard]] PHALANX_LANES static Strips<std::uint16_t> strips_of(const Panel& panel) {
+    return {reinterpret_cast<const std::uint16_t*>(panel.places.at(panel.first_strip, panel.k)),
+            panel.padded * 16};
+  }
+  [[nodiscard]] PHALANX_LANES static StripSums sums_of(const Panel& panel,
+                                                       std::size_t first_row,
+                                                       TileSums& pending) {
+    return {pending.next(panel.first_strip) + first_row * 16, 16, TileSums::kStripFloats};
+  }
+  [[nodiscard]] PHALANX_LANES Activations activations_of(const Panel& panel,
+                                                         std::size_t first_row) const {
+    return {args_.activations + (part_.first_row + first_row) * args_.activation_stride +
+                panel.leaf->first_k + panel.k,
+            args_.activation_stride,
+            panel.leaf->weight.rows - panel.k};
+  }
 
   template <std::size_t kRows>
   PHALANX_LANES void widen_rows(const Activations& from, std::size_t chunk, std::size_t stride) {

@@ -56,15 +56,17 @@ struct Panel {
 //   kFewRows      up to these many rows, of one block, read one strip after the other
 //   kTwoStreamRows  so few of them take tiles of halves, where the columns can be split, and read
 //                 two strips of those side by side
-//   kRowsByPages  so few of them are fetched for by_pages() where DataPath::kInHalves
-//   kLinesAtOnce  of a panel then, before its rows are taken; at most kLeadLines
+//   kRowsByPages  for so few of them FetchPages fetches where DataPath::kInHalves
+//   kLinesAtOnce  of a tile then, before its rows are taken
 //   kWeightsPerOther  lines of weights for each that is fetched of what is read later (ReadAhead),
 //                 at least; 0: none
 //   panel_size()  for so many rows of the tile and a leaf of such a padded K, at most
 //   places()      of a leaf
 //   merges_leaves()  whether add() adds a leaf that ends to the subtrees to its left
-//   begin_leaf(), end_leaf(), begin_panel()
-//   add<kRows>()  a block of up to kRows rows, more than fewer(kRows)
+//   begin_leaf(), end_leaf()
+//   add_few<kRows>()  all rows of the tile, of up to kFewRows
+//   begin_panel()     with more rows
+//   add<kRows>()      a block of them of up to kRows rows, more than fewer(kRows)
 template <typename Product>
 class PanelTile {
  public:
@@ -82,7 +84,7 @@ class PanelTile {
     while (!is_last) {
       is_last = panel.ends_leaf() && panel.first_strip + panel.strips == part_.strips;
       const Panel next = following(panel);
-      add_row_blocks(panel, next, pending);
+      add_all_rows(panel, next, pending);
       panel = next;
     }
     product_.end_leaf(leaf, pending);
@@ -90,7 +92,51 @@ class PanelTile {
 
  private:
   static constexpr std::size_t kLeadLines = 128;
-  static_assert(Product::kLinesAtOnce <= kLeadLines);
+
+  void add_all_rows(const Panel& panel, const Panel& next, TileSums& pending) {
+    if (part_.rows <= Product::kFewRows) {
+      add_few_rows(panel, next, pending);
+    } else {
+      add_row_blocks(panel, next, pending);
+    }
+  }
+
+  // They pass over the panel once and are done with it as soon as memory is: what is fetched runs a
+  // short way ahead of them, and gets to the next panel that much before them.
+  void add_few_rows(const Panel& panel, const Panel& next, TileSums& pending) {
+    const FetchRun own = lines_of(panel);
+    const FetchRun later = lines_of(next);
+    if constexpr (Product::kRowsByPages != 0) {
+      const bool by_pages =
+          part_.path == DataPath::kInHalves && part_.rows <= Product::kRowsByPages;
+      if (by_pages && own.runs == 1) {
+        const std::size_t now = panel.leaf == args_.leaves ? Product::kLinesAtOnce : 0;
+        FetchPages fetch(own, first_of(own.lines, now), kLeadLines, later);
+        add_few<Product::kRowsByPages>(panel, pending, fetch);
+        return;
+      }
+    }
+    const bool is_long = own.runs == 1 && own.lines > kLeadLines;
+    const std::size_t blocks = panel.strips * (panel.chunk / 32);
+    // Of integers, one row of six bits or wider computes so little that it takes lines as soon as
+    // they come.
+    const bool straight = part_.rows == 1 && panel.places.per_k >= 12;
+    const CacheLevel level = straight ? CacheLevel::kFirst : CacheLevel::kSecond;
+    FetchLater fetch = is_long ? FetchLater::through(own, kLeadLines, later, blocks, level)
+                               : FetchLater::all_of(later, blocks, level);
+    add_few<Product::kFewRows>(panel, pending, fetch);
+  }
+
+  template <std::size_t kRows, typename Fetch>
+  void add_few(const Panel& panel, TileSums& pending, Fetch& fetch) {
+    if constexpr (kRows > 1) {
+      if (part_.rows <= Product::fewer(kRows)) {
+        add_few<Product::fewer(kRows)>(panel, pending, fetch);
+        return;
+      }
+    }
+    product_.template add_few<kRows>(panel, pending, fetch);
+  }
 
   void add_row_blocks(const Panel& panel, const Panel& next, TileSums& pending) {
     FetchLater fetch = fetch_during(panel, next);
@@ -151,32 +197,18 @@ class PanelTile {
     return next;
   }
 
-  // What is fetched while all rows are multiplied by a panel. Few rows pass over the panel once
-  // and are done with it as soon as memory is: what is fetched runs a short way ahead of them, and
-  // gets to the next panel that much before them. Requires a row.
+  // What is fetched while all rows, more than a few, are multiplied by a panel.
   [[nodiscard]] FetchLater fetch_during(const Panel& panel, const Panel& next) const {
-    const FetchRun own = lines_of(panel);
     const FetchRun later = lines_of(next);
-    const bool once = part_.rows <= Product::kFewRows;
     const std::size_t row_blocks = (part_.rows + Product::kMaxRows - 1) / Product::kMaxRows;
-    const std::size_t at_once = once ? 1 : Product::kStrips;
-    const std::size_t calls = row_blocks * ((panel.strips + at_once - 1) / at_once);
+    const std::size_t calls =
+        row_blocks * ((panel.strips + Product::kStrips - 1) / Product::kStrips);
     const std::size_t blocks = calls * (panel.chunk / 32);
-    // Of integers, one row of six bits or wider computes so little that it takes lines as soon as
-    // they come.
-    const bool straight = part_.rows == 1 && panel.places.per_k >= 12;
-    const CacheLevel level = straight ? CacheLevel::kFirst : CacheLevel::kSecond;
-    if (once && own.runs == 1 && own.lines > kLeadLines) {
-      if (part_.path == DataPath::kInHalves && part_.rows <= Product::kRowsByPages) {
-        return FetchLater::by_pages(own, Product::kLinesAtOnce, kLeadLines, later, blocks);
-      }
-      return FetchLater::through(own, kLeadLines, later, blocks, level);
-    }
-    FetchLater fetch = FetchLater::all_of(later, blocks, level);
+    FetchLater fetch = FetchLater::all_of(later, blocks, CacheLevel::kSecond);
     if constexpr (Product::kWeightsPerOther != 0) {
       // Rows of one tile leave memory idle; more read each weight only once for all of them.
       const bool are_all = args_.rows <= kMatmulTileRows && args_.row_runs == 1;
-      if (!once && args_.ahead != nullptr && are_all) {
+      if (args_.ahead != nullptr && are_all) {
         const std::size_t lines = later.lines * later.runs;
         const auto beside = args_.ahead->take(lines, lines / Product::kWeightsPerOther);
         fetch.and_then(beside.first, beside.count, later.runs, blocks);
