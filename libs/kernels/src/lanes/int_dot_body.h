@@ -62,7 +62,7 @@ PHALANX_LANES void add_block(const Word* a,
       }
     }
   };
-  repeat<kFirst, kEnd, 1, kIsUnrolled<kRows, kStrips> || Fetch::kUnrolls>(add_quads);
+  repeat<kFirst, kEnd, 1, kIsUnrolled<kRows, kStrips>>(add_quads);
 }
 template <std::size_t kFirst,
           std::size_t kEnd,
@@ -95,7 +95,7 @@ PHALANX_LANES void add_nibbles(const Word* a,
       }
     }
   };
-  repeat<kFirst, kEnd, 2, kIsUnrolled<kRows, kStrips> || Fetch::kUnrolls>(add_quads);
+  repeat<kFirst, kEnd, 2, kIsUnrolled<kRows, kStrips>>(add_quads);
 }
 // Half kHalf of a block of one strip whose codes are unpacked: many rows multiply bytes that are
 // made of such.

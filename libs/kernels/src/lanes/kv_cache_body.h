@@ -64,8 +64,6 @@ enum class KvLines { kKeys, kValues, kFirstKeys, kFirstValues };
 // line there is no time for a question: what is not to be fetched is what is being read.
 template <KvLines kLines, CacheLevel kLevel>
 struct FetchTile {
-  static constexpr bool kUnrolls = false;
-
   std::ptrdiff_t first;       // ahead, of the first strip of keys or half of values
   std::ptrdiff_t second;      // of the second
   std::size_t end = kTokens;  // of tokens whose values are fetched

@@ -57,7 +57,7 @@ struct Panel {
 //   kTwoStreamRows  so few of them take tiles of halves, where the columns can be split, and read
 //                 two strips of those side by side
 //   kRowsByPages  for so few of them FetchPages fetches where DataPath::kInHalves
-//   kLinesAtOnce  of a tile then, before its rows are taken
+//   kLinesAtOnce  of a panel then, before its rows are taken
 //   kWeightsPerOther  lines of weights for each that is fetched of what is read later (ReadAhead),
 //                 at least; 0: none
 //   panel_size()  for so many rows of the tile and a leaf of such a padded K, at most
@@ -110,8 +110,7 @@ class PanelTile {
       const bool by_pages =
           part_.path == DataPath::kInHalves && part_.rows <= Product::kRowsByPages;
       if (by_pages && own.runs == 1) {
-        const std::size_t now = panel.leaf == args_.leaves ? Product::kLinesAtOnce : 0;
-        FetchPages fetch(own, first_of(own.lines, now), kLeadLines, later);
+        FetchPages fetch(own, first_of(own.lines, Product::kLinesAtOnce), kLeadLines, later);
         add_few<Product::kRowsByPages>(panel, pending, fetch);
         return;
       }
