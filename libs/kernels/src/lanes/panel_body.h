@@ -157,7 +157,7 @@ class PanelTile {
   }
 
   // By itself a processor stops at a gap, such as leaves that another rank has, and begins anew
-  // behind it: 36 KB before each gap take a third less line by line (int4), 66 KB as long (int8).
+  // behind it: 36 KB before each gap take a quarter less line by line (int4), 66 KB as long (int8).
   static constexpr std::ptrdiff_t kShortRun = std::ptrdiff_t{64} << 10;
 
   [[nodiscard]] bool is_read_by_pages() const {
