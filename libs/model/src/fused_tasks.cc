@@ -162,6 +162,9 @@ void run_tile(const RmsNormTask& task,
 }
 
 Run rows_of_rank(std::uint32_t rows, std::uint32_t rank, std::uint32_t ranks) {
+  if (rows < ranks * kRowTile) {
+    return run_of(rows, rank, ranks);
+  }
   const Run tiles = run_of(kernels::row_tiles(rows), rank, ranks);
   const std::uint32_t first = std::min(tiles.first * kRowTile, rows);
   return {first, std::min(tiles.end() * kRowTile, rows) - first};

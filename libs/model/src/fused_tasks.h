@@ -36,7 +36,8 @@ inline constexpr std::uint32_t kMaxGatedColumns = 256;  // of a tile
 
 [[nodiscard]] std::uint32_t tiles_of(const GatherRowsTask& task);
 
-// Which of so many rows are those of a rank, where ranks share them out.
+// Which of so many rows are those of a rank, where ranks share them out: whole row tiles, or single
+// rows where there is no tile for each rank.
 [[nodiscard]] Run rows_of_rank(std::uint32_t rows, std::uint32_t rank, std::uint32_t ranks);
 
 void run_tile(const RmsNormTask& task,
