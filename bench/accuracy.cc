@@ -152,7 +152,7 @@ Status Comparison::add(const checkpoint::Checkpoint& checkpoint,
                        const std::string& kv_cache_dtype) {
   if (!arenas_.contains(quantization)) {
     std::fprintf(stderr, "packing %s\n", quantization.c_str());
-    PHALANX_TRY(arenas_[quantization], make_arena(checkpoint, quantization));
+    PHALANX_TRY(arenas_[quantization], make_arena(checkpoint, quantization, 1));
   }
   Variant variant;
   variant.quantization = quantization;

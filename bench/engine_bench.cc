@@ -86,7 +86,7 @@ class Bench {
   bool only_limits_ = false;
   std::vector<std::uint32_t> ranks_;
   CellShape shape_;
-  std::vector<Arena> arenas_;
+  std::vector<std::vector<Arena>> arenas_;  // by group, and of it by format
   os::Mapping kv_;
   os::Mapping buffer_;
   std::unique_ptr<Crew> crew_;  // of all cores, for the peaks
@@ -108,23 +108,26 @@ Status Bench::load(const Options& options) {
   }
   PHALANX_TRY(const checkpoint::Checkpoint checkpoint, checkpoint::Checkpoint::open(*files));
   const std::vector<std::string> choices = step::quantization_choices();
+  arenas_.resize(ranks_.size());
   for (const std::string& format : split(options.formats)) {
     if (std::find(choices.begin(), choices.end(), format) == choices.end()) {
       return invalid_argument("--format: expected names that --quantization takes, found \"" +
                               format + "\"");
     }
-    Arena arena;
-    if (only_limits_) {
-      arena.config = checkpoint.config();
-      arena.config.formats = checkpoint.formats_for(format);
-    } else {
-      std::fprintf(stderr, "packing %s\n", format.c_str());
-      PHALANX_TRY(arena, make_arena(checkpoint, format));
+    for (std::size_t group = 0; group < ranks_.size(); ++group) {
+      Arena arena;
+      if (only_limits_) {
+        arena.config = checkpoint.config();
+        arena.config.formats = checkpoint.formats_for(format);
+      } else {
+        std::fprintf(stderr, "packing %s for %u ranks\n", format.c_str(), ranks_[group]);
+        PHALANX_TRY(arena, make_arena(checkpoint, format, ranks_[group]));
+      }
+      arenas_[group].push_back(std::move(arena));
     }
-    arenas_.push_back(std::move(arena));
   }
-  return arenas_.empty() ? Status(invalid_argument("--format: expected a format, found none"))
-                         : ok();
+  return arenas_[0].empty() ? Status(invalid_argument("--format: expected a format, found none"))
+                            : ok();
 }
 
 // A cell whose KV does not fit into memory is left out, and said so.
@@ -135,7 +138,7 @@ Status Bench::plan(const Options& options) {
   PHALANX_TRY(const auto contexts, parse_numbers("--context", options.contexts, 1, kMaxTokens));
   PHALANX_TRY(const std::uint64_t available, os::available_memory_bytes());
   PHALANX_TRY(const std::size_t block,
-              model::replica_block_bytes(arenas_[0].config, 1, shape_.kv_format));
+              model::replica_block_bytes(arenas_[0][0].config, 1, shape_.kv_format));
   std::vector<Cell> cells;
   for (const Cell& cell : cells_of(prompts, batches, contexts)) {
     const std::size_t bytes = block * blocks_of(cell, shape_);
@@ -149,13 +152,14 @@ Status Bench::plan(const Options& options) {
     }
     cells.push_back(cell);
   }
-  if (cells.empty() || ranks_.empty()) {
+  if (cells.empty()) {
     return invalid_argument("nothing is left to measure");
   }
   for (const Cell& cell : cells) {
     for (std::size_t group = 0; group < ranks_.size(); ++group) {
-      for (std::size_t arena = 0; arena < arenas_.size(); ++arena) {
-        figures_.push_back({cell, arena, group, job_of(cell, shape_, arenas_[arena].config.vocab)});
+      for (std::size_t arena = 0; arena < arenas_[group].size(); ++arena) {
+        const std::uint32_t vocab = arenas_[group][arena].config.vocab;
+        figures_.push_back({cell, arena, group, job_of(cell, shape_, vocab)});
       }
     }
   }
@@ -165,18 +169,18 @@ Status Bench::plan(const Options& options) {
 Status Bench::make_groups(const step::RankLimits& limits) {
   std::size_t kv_bytes = 0;
   for (const std::uint32_t ranks : ranks_) {
-    PHALANX_TRY(const std::size_t bytes, group_kv_bytes(arenas_[0].config, ranks, limits));
+    PHALANX_TRY(const std::size_t bytes, group_kv_bytes(arenas_[0][0].config, ranks, limits));
     kv_bytes = std::max(kv_bytes, bytes);
   }
   PHALANX_TRY(kv_, take_memory("kv", kv_bytes));
   fill_random(kv_.bytes(), 1);
-  for (const std::uint32_t ranks : ranks_) {
+  for (std::size_t group = 0; group < ranks_.size(); ++group) {
     GroupOptions options;
-    options.cpus = os::default_core_sets(ranks, os::read_cpu_topology(cpus_));
+    options.cpus = os::default_core_sets(ranks_[group], os::read_cpu_topology(cpus_));
     options.limits = limits;
     options.isa = isa_;
-    PHALANX_TRY(auto group, Group::create(options, arenas_, kv_.bytes()));
-    groups_.push_back(std::move(group));
+    PHALANX_TRY(auto made, Group::create(options, arenas_[group], kv_.bytes()));
+    groups_.push_back(std::move(made));
   }
   return ok();
 }
@@ -196,6 +200,9 @@ Status Bench::prepare(const Options& options) {
   PHALANX_TRY(isa_, kernels::resolve_isa(options.isa));
   PHALANX_TRY(ranks_,
               parse_numbers("--tp", options.tp, 1, static_cast<std::uint32_t>(cpus_.size())));
+  if (ranks_.empty()) {
+    return invalid_argument("--tp: expected a number of ranks, found none");
+  }
   shape_.chunk = static_cast<std::uint32_t>(options.chunk);
   shape_.steps = static_cast<std::uint32_t>(options.steps);
   shape_.kv_format = step::kv_format_of(options.kv_cache_dtype);
@@ -220,7 +227,8 @@ Status Bench::run(std::int64_t rounds) {
     PHALANX_RETURN_IF_ERROR(measure_machine());
     for (Figure& figure : figures_) {
       const double tokens = tokens_of(figure.job);
-      const Limit limit = limit_of_job(arenas_[figure.arena].config, figure.job, peaks_.back());
+      const Limit limit =
+          limit_of_job(arenas_[figure.group][figure.arena].config, figure.job, peaks_.back());
       figure.limits.push_back(tokens / limit.seconds);
       figure.by_reading = limit.by_reading;
       if (only_limits_) {
@@ -281,7 +289,7 @@ void Bench::print_machine() const {
 }
 
 void Bench::print_figure(const Figure& figure, const std::string& machine) const {
-  const std::string format = describe(arenas_[figure.arena].config.formats);
+  const std::string format = describe(arenas_[figure.group][figure.arena].config.formats);
   const char* const what = figure.cell.is_prefill ? "pp" : "tg";
   const char* const by = figure.by_reading ? "read" : "compute";
   const std::string measured = only_limits_ ? ""
@@ -303,7 +311,7 @@ void Bench::print_figure(const Figure& figure, const std::string& machine) const
       figure.cell.sequences,
       figure.cell.is_prefill ? "prompt" : "context",
       figure.cell.tokens,
-      arenas_[figure.arena].config.layers,
+      arenas_[figure.group][figure.arena].config.layers,
       figure.limits.size(),
       measured.c_str(),
       spread_json("limit_tokens_per_s", figure.limits).c_str(),

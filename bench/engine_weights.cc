@@ -148,7 +148,8 @@ Result<std::unique_ptr<checkpoint::FileSource>> make_synthetic_model(std::uint32
 }
 
 Result<Arena> make_arena(const checkpoint::Checkpoint& checkpoint,
-                         const std::string& quantization) {
+                         const std::string& quantization,
+                         std::uint32_t ranks) {
   Arena arena;
   arena.config = checkpoint.config();
   arena.config.formats = checkpoint.formats_for(quantization);
@@ -157,6 +158,7 @@ Result<Arena> make_arena(const checkpoint::Checkpoint& checkpoint,
   PHALANX_CHECK(arena.memory.size() == bytes, "an arena is whole huge pages");
   model::FillOptions options;
   options.threads = static_cast<std::uint32_t>(os::allowed_cpus().size());
+  options.ranks = ranks;
   PHALANX_TRY(const std::uint64_t fingerprint,
               model::fill_arena(checkpoint, arena.config, arena.memory.bytes(), options));
   static_cast<void>(fingerprint);

@@ -36,10 +36,11 @@ struct Arena {
   os::Mapping memory;
 };
 
-// Packed as --quantization `quantization` of a server would be.
+// Packed as --quantization `quantization` of a server with --tp `ranks` would be.
 //
 // Errors: those of take_memory() and model::fill_arena()
 [[nodiscard]] Result<Arena> make_arena(const checkpoint::Checkpoint& checkpoint,
-                                       const std::string& quantization);
+                                       const std::string& quantization,
+                                       std::uint32_t ranks);
 
 }  // namespace phalanx::bench

@@ -18,6 +18,7 @@
 #include "phalanx/tensor/half.h"
 
 #include "arena_header.h"
+#include "leaf_places.h"
 
 namespace phalanx::model {
 namespace {
@@ -66,16 +67,14 @@ class JobList {
   }
 
   // A leaf: columns [first_k, first_k + k_count) of the weight, by groups of its rows.
-  void leaf(const std::string& name,
-            WeightFormat format,
-            std::size_t offset,
-            std::size_t group_stride,
-            Run k) {
+  void leaf(
+      const std::string& name, WeightFormat format, std::size_t matrix, LeafPlace place, Run k) {
     const checkpoint::WeightTensor& weight = checkpoint_.weight(name);
+    std::size_t offset = matrix + place.offset;
     for (std::size_t row = 0; row < weight.rows; row += kernels::kGroupColumns) {
       const std::size_t rows = std::min<std::size_t>(kernels::kGroupColumns, weight.rows - row);
       jobs_.push_back({&weight, offset, row, rows, k.first, k.count, format});
-      offset += group_stride;
+      offset += place.group_stride;
     }
   }
 
@@ -114,6 +113,7 @@ void add_vectors(const checkpoint::ModelConfig& config,
 void add_layer(const checkpoint::ModelConfig& config,
                const std::string& prefix,
                const LayerOffsets& layer,
+               std::uint32_t ranks,
                const checkpoint::LayerFormats& formats,
                JobList& jobs) {
   add_vectors(config, prefix, layer, jobs);
@@ -124,8 +124,8 @@ void add_layer(const checkpoint::ModelConfig& config,
   for (std::uint32_t head = 0; head < config.kv_heads; ++head) {
     jobs.leaf(prefix + "self_attn.o_proj.weight",
               formats.o,
-              layer.o + o_bytes_before(config, formats.o, head),
-              o_bytes_before(config, formats.o, config.kv_heads),
+              layer.o,
+              o_leaf(config, formats.o, ranks, head),
               {head * head_k, head_k});
   }
   jobs.matrix(prefix + "mlp.gate_proj.weight", formats.gate, layer.gate);
@@ -135,8 +135,8 @@ void add_layer(const checkpoint::ModelConfig& config,
     const Run blocks = units.mlp_blocks_of(unit);
     jobs.leaf(prefix + "mlp.down_proj.weight",
               formats.down,
-              layer.down + down_bytes_before(config, formats.down, unit),
-              down_bytes_before(config, formats.down, units.mlp),
+              layer.down,
+              down_leaf(config, formats.down, ranks, unit),
               {blocks.first * kMlpBlock, blocks.count * kMlpBlock});
   }
 }
@@ -154,6 +154,7 @@ std::vector<Job> jobs_of(const checkpoint::Checkpoint& checkpoint,
     add_layer(config,
               "model.layers." + std::to_string(layer) + ".",
               layout.layers[layer],
+              layout.ranks,
               config.formats.layer(layer),
               jobs);
   }
@@ -346,7 +347,10 @@ Result<std::uint64_t> fill_arena(const checkpoint::Checkpoint& checkpoint,
     return failed_precondition(
         "the model's files describe another model than when the server started");
   }
-  const ArenaLayout layout = layout_of(config);
+  if (const auto shard = plan_shard(config, 0, options.ranks); !shard) {
+    return Error(shard.error()).with("weight arena: number of ranks");
+  }
+  const ArenaLayout layout = layout_of(config, options.ranks);
   if (memory.size() != layout.bytes ||
       reinterpret_cast<std::uintptr_t>(memory.data()) % tensor::kRowAlignment != 0) {
     return invalid_argument("weight arena: expected " + std::to_string(layout.bytes) +
@@ -370,7 +374,8 @@ Result<std::uint64_t> fill_arena(const checkpoint::Checkpoint& checkpoint,
   header.version = kArenaVersion;
   header.bytes = layout.bytes;
   header.config_hash = checkpoint::hash_of(config);
-  header.key = arena_key(config, checkpoint.structure_hash());
+  header.ranks = options.ranks;
+  header.key = arena_key(config, options.ranks, checkpoint.structure_hash());
   header.content_hash = filler.content_hash();
   std::memcpy(memory.data(), &header, sizeof(header));
   std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(memory.data()))

@@ -17,7 +17,7 @@ struct ArenaHeader {
 
   std::uint64_t magic = 0;
   std::uint32_t version = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t ranks = 0;  // that `o` and `down` are laid out for
   std::uint64_t bytes = 0;
   std::uint64_t key = 0;
   std::uint64_t config_hash = 0;
@@ -29,36 +29,6 @@ static_assert(sizeof(ArenaHeader) <= kArenaHeaderBytes);
 // of one when `columns` is a multiple of a strip.
 inline std::size_t packed_bytes(kernels::WeightFormat format, std::size_t columns, std::size_t k) {
   return kernels::weight_bytes(format, k, columns);
-}
-
-// `o` and `down` are split along K into leaves, each a packed matrix of its own. They lie together
-// by the columns that a tile of a product reads: 64 columns of all leaves, one leaf after the
-// other, then the next 64. The last columns take as much room.
-
-// Of one group of 64 columns: from its beginning to the leaf of a KV head or of an MLP run; of the
-// one after the last: to its end, which is where the next group begins. A leaf has scales of its
-// own, so its bytes do not follow from its blocks alone.
-inline std::size_t o_bytes_before(const checkpoint::ModelConfig& config,
-                                  kernels::WeightFormat format,
-                                  std::uint32_t kv_head) {
-  const std::size_t k = std::size_t{config.heads_per_group()} * config.head_dim;
-  return kv_head * packed_bytes(format, kernels::kGroupColumns, k);
-}
-inline std::size_t down_bytes_before(const checkpoint::ModelConfig& config,
-                                     kernels::WeightFormat format,
-                                     std::uint32_t run) {
-  const Units units = units_of(config);
-  std::size_t bytes = 0;
-  for (std::uint32_t before = 0; before < run; ++before) {
-    const std::size_t k = std::size_t{units.mlp_blocks_of(before).count} * kMlpBlock;
-    bytes += packed_bytes(format, kernels::kGroupColumns, k);
-  }
-  return bytes;
-}
-
-// Groups of columns of `o` and `down`.
-inline std::size_t column_groups(const checkpoint::ModelConfig& config) {
-  return (config.hidden + kernels::kGroupColumns - 1) / kernels::kGroupColumns;
 }
 
 }  // namespace phalanx::model

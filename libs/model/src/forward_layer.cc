@@ -4,6 +4,7 @@
 
 #include "forward_recorder.h"
 #include "fused_tasks.h"
+#include "leaf_places.h"
 
 namespace phalanx::model {
 
@@ -155,14 +156,14 @@ void ForwardRecorder::link_attended(AttentionTask* task, Access access) {
 
 void ForwardRecorder::attention_output(const LayerOffsets& offsets) {
   const std::uint32_t leaf_k = config_.heads_per_group() * config_.head_dim;
-  const std::size_t stride = o_bytes_before(config_, formats_.o, config_.kv_heads);
   MatmulTask* output = leaf_task("o", attended_, attention_nodes_, inputs_.attention_tree);
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(shard_.attention.count);
   for (std::uint32_t i = 0; i < leaves.size(); ++i) {
     leaves[i].first_k = i * first_k_of(attended_, leaf_k);
-    leaves[i].weight = arena_weight(formats_.o, leaf_k, hidden_, stride);
-    const std::size_t before = o_bytes_before(config_, formats_.o, shard_.attention.first + i);
-    leaf(output, leaves, i, offsets.o + before);
+    const LeafPlace at =
+        o_leaf(config_, formats_.o, shape_.arena.ranks, shard_.attention.first + i);
+    leaves[i].weight = arena_weight(formats_.o, leaf_k, hidden_, at.group_stride);
+    leaf(output, leaves, i, offsets.o + at.offset);
   }
   kernels::plan_leaves(units_of(config_).attention, shard_.attention.first, leaves);
   reduce("attention sum", attention_nodes_, inputs_.attention_tree);
@@ -243,14 +244,14 @@ void ForwardRecorder::mlp_output(const LayerOffsets& offsets) {
   const Units units = units_of(config_);
   MatmulTask* down = leaf_task("down", active_, mlp_nodes_, inputs_.mlp_tree);
   const std::span<MatmulLeaf> leaves = recorder_.array<MatmulLeaf>(shard_.mlp.count);
-  const std::size_t stride = down_bytes_before(config_, formats_.down, units.mlp);
   for (std::uint32_t i = 0; i < leaves.size(); ++i) {
     const Run blocks = units.mlp_blocks_of(shard_.mlp.first + i);
     leaves[i].first_k = (blocks.first - shard_.mlp_blocks.first) * kMlpBlock;
-    leaves[i].weight =
-        arena_weight(formats_.down, std::size_t{blocks.count} * kMlpBlock, hidden_, stride);
-    const std::size_t before = down_bytes_before(config_, formats_.down, shard_.mlp.first + i);
-    leaf(down, leaves, i, offsets.down + before);
+    const LeafPlace at =
+        down_leaf(config_, formats_.down, shape_.arena.ranks, shard_.mlp.first + i);
+    leaves[i].weight = arena_weight(
+        formats_.down, std::size_t{blocks.count} * kMlpBlock, hidden_, at.group_stride);
+    leaf(down, leaves, i, offsets.down + at.offset);
   }
   kernels::plan_leaves(units.mlp, shard_.mlp.first, leaves);
   reduce("mlp sum", mlp_nodes_, inputs_.mlp_tree);

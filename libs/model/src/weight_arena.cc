@@ -10,6 +10,7 @@
 #include "phalanx/tensor/arena.h"
 
 #include "arena_header.h"
+#include "leaf_places.h"
 
 namespace phalanx::model {
 namespace {
@@ -49,12 +50,11 @@ LayerOffsets place_layer(const checkpoint::ModelConfig& config,
     layer.q_gain = plan.add_array<float>(head_dim);
     layer.k_gain = plan.add_array<float>(head_dim);
   }
-  layer.o = plan.add(column_groups(config) * o_bytes_before(config, formats.o, config.kv_heads));
+  layer.o = plan.add(o_bytes(config, formats.o));
   layer.mlp_gain = plan.add_array<float>(hidden);
   layer.gate = plan.add(packed_bytes(formats.gate, config.intermediate, hidden));
   layer.up = plan.add(packed_bytes(formats.up, config.intermediate, hidden));
-  const std::uint32_t runs = units_of(config).mlp;
-  layer.down = plan.add(column_groups(config) * down_bytes_before(config, formats.down, runs));
+  layer.down = plan.add(down_bytes(config, formats.down));
   if (config.qkv_bias) {
     layer.q_bias = plan.add_array<float>(q_columns);
     layer.k_bias = plan.add_array<float>(kv_columns);
@@ -73,11 +73,12 @@ LayerOffsets place_layer(const checkpoint::ModelConfig& config,
 
 }  // namespace
 
-ArenaLayout layout_of(const checkpoint::ModelConfig& config) {
+ArenaLayout layout_of(const checkpoint::ModelConfig& config, std::uint32_t ranks) {
   const std::size_t hidden = config.hidden;
   tensor::ArenaPlan plan;
   plan.add(kArenaHeaderBytes);
   ArenaLayout layout;
+  layout.ranks = ranks;
   const checkpoint::WeightFormats& formats = config.formats;
   layout.embedding = plan.add(packed_bytes(formats.embedding, config.vocab, hidden));
   layout.head = config.tied_head ? layout.embedding
@@ -90,10 +91,12 @@ ArenaLayout layout_of(const checkpoint::ModelConfig& config) {
   return layout;
 }
 
-std::uint64_t arena_key(const checkpoint::ModelConfig& config, std::uint64_t structure_hash) {
+std::uint64_t arena_key(const checkpoint::ModelConfig& config,
+                        std::uint32_t ranks,
+                        std::uint64_t structure_hash) {
   Fingerprint key;
   key.add(structure_hash).add(checkpoint::hash_of(config));
-  key.add(kernels::kArithmeticVersion).add(kArenaVersion);
+  key.add(kernels::kArithmeticVersion).add(kArenaVersion).add(ranks);
   return key.value();
 }
 
@@ -101,7 +104,7 @@ Result<WeightArena> open_arena(std::span<const std::byte> memory,
                                const checkpoint::ModelConfig& config) {
   PHALANX_TRY(const ArenaHeader header, read_header(memory));
   WeightArena arena;
-  arena.layout = layout_of(config);
+  arena.layout = layout_of(config, header.ranks);
   if (header.config_hash != checkpoint::hash_of(config)) {
     return failed_precondition("weight arena: expected weights of configuration " +
                                std::to_string(checkpoint::hash_of(config)) + ", found " +
@@ -110,6 +113,9 @@ Result<WeightArena> open_arena(std::span<const std::byte> memory,
   if (memory.size() != arena.layout.bytes || header.bytes != arena.layout.bytes) {
     return data_loss("weight arena: expected " + std::to_string(arena.layout.bytes) +
                      " bytes, found " + std::to_string(memory.size()));
+  }
+  if (const auto shard = plan_shard(config, 0, header.ranks); !shard) {
+    return data_loss("weight arena: number of ranks: " + std::string(shard.error().message()));
   }
   arena.memory = memory;
   arena.key = header.key;

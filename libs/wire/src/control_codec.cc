@@ -77,6 +77,7 @@ void fields(Archive& archive, Message& message) {
   archive.structure("common", message.common);
   archive.text("model_path", message.model_path, kMaxPathBytes);
   archive.text("model_config", message.model_config, kMaxConfigBytes);
+  archive.number("tp", message.tp, 1, kMaxRanks);
   archive.number("arena_bytes", message.arena_bytes);
 }
 

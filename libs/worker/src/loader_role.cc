@@ -43,6 +43,7 @@ Result<std::uint64_t> load(fleet::ChildStart& start, const wire::LoaderBootstrap
   PHALANX_RETURN_IF_ERROR(mapping.exclude_from_dumps());
   model::FillOptions options;
   options.threads = static_cast<std::uint32_t>(os::allowed_cpus().size());
+  options.ranks = bootstrap.tp;
   options.progress = [&](std::uint64_t done, std::uint64_t total) {
     start.bump_progress();
     start.tell(wire::ChildProgress{"loading weights", done, total});

@@ -13,7 +13,7 @@
 
 namespace phalanx::wire {
 
-// A message whose bytes are kept in proto/golden/v12/<name>.bin.
+// A message whose bytes are kept in proto/golden/v13/<name>.bin.
 struct Golden {
   std::string name;
   std::string bytes;                              // as encoded by this build
@@ -263,6 +263,7 @@ inline std::vector<Golden> golden_control_records() {
              LoaderBootstrap{.common = common,
                              .model_path = "deploy/models/phalanx-tiny",
                              .model_config = "model_type=5:qwen3 layers=2",
+                             .tp = 2,
                              .arena_bytes = 4'194'304}),
       record("control_epoch_segment",
              EpochSegment{.epoch = Epoch(4),

@@ -95,8 +95,9 @@ class EachFormat : public ::testing::TestWithParam<WeightFormat> {};
 TEST_P(EachFormat, GivesTheSameBitsHoweverItIsCut) {
   for (const checkpoint::TestShape& shape : {checkpoint::TestShape(), uneven_shape()}) {
     const auto files = checkpoint::random_checkpoint(shape);
-    const TestWeights weights(*files, 2, {GetParam(), GetParam()});
-    expect_same_bits(weights);
+    for (const std::uint32_t ranks : {1U, 3U}) {  // that the weights are laid out for
+      expect_same_bits(TestWeights(*files, 2, {GetParam(), GetParam()}, ranks));
+    }
   }
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shards, the arena, KV and the memory plan.
+// Shards, KV and the memory plan.
 #include "phalanx/kernels/layout.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,7 +15,6 @@
 #include "phalanx/model/weight_arena.h"
 #include "phalanx/step/limits.h"
 #include "phalanx/step/sample_result.h"
-#include "phalanx/tensor/arena.h"
 
 #include "unit/checkpoint/test_checkpoint.h"
 
@@ -77,203 +75,6 @@ TEST(ShardPlan, RefusesMoreRanksThanKvHeads) {
   EXPECT_NE(shard.error().message().find("at most 4"), std::string::npos);
   EXPECT_NE(shard.error().message().find("KV heads"), std::string::npos);
   EXPECT_FALSE(plan_shard(config_of({}), 2, 2).has_value());
-}
-
-struct Filled {
-  explicit Filled(const checkpoint::TestShape& shape, std::uint32_t threads = 1) {
-    files = checkpoint::random_checkpoint(shape);
-    checkpoint =
-        std::make_unique<checkpoint::Checkpoint>(checkpoint::Checkpoint::open(*files).value());
-    memory = tensor::AlignedBuffer(layout_of(checkpoint->config()).bytes, kArenaAlignment);
-    hash = fill_arena(*checkpoint,
-                      checkpoint->config(),
-                      memory.bytes(),
-                      {threads,
-                       [this](std::uint64_t done, std::uint64_t total) {
-                         EXPECT_LE(done, total);
-                         last_done = done;
-                         last_total = total;
-                       }})
-               .value();
-  }
-  std::unique_ptr<checkpoint::MemorySource> files;
-  std::unique_ptr<checkpoint::Checkpoint> checkpoint;
-  tensor::AlignedBuffer memory;
-  std::uint64_t hash = 0;
-  std::uint64_t last_done = 0;
-  std::uint64_t last_total = 0;
-};
-
-TEST(WeightArena, HoldsTheSameBytesForAnyNumberOfThreads) {
-  const Filled one({}, 1);
-  const Filled three({}, 3);
-  EXPECT_EQ(one.hash, three.hash);
-  EXPECT_EQ(std::memcmp(one.memory.bytes().data(), three.memory.bytes().data(), one.memory.size()),
-            0);
-  EXPECT_EQ(one.last_done, one.last_total);
-  EXPECT_GT(one.last_total, 0U);
-}
-
-TEST(WeightArena, PacksEachWeightWhereItsLayoutSays) {
-  const checkpoint::TestShape shape;
-  const Filled filled(shape);
-  const checkpoint::ModelConfig& config = filled.checkpoint->config();
-  const ArenaLayout layout = layout_of(config);
-  const auto element = [&](std::size_t offset, std::size_t index) {
-    tensor::Bf16 value;
-    std::memcpy(&value, filled.memory.bytes().data() + offset + 2 * index, 2);
-    return value;
-  };
-  const auto expected = [&](const char* name, std::uint64_t row, std::uint64_t column) {
-    std::vector<tensor::Bf16> value(1);
-    filled.checkpoint->weight(name).read_bf16(row, column, value);
-    return value[0];
-  };
-  EXPECT_EQ(element(layout.layers[1].q, kernels::packed_index(200, 63, 64)),
-            expected("model.layers.1.self_attn.q_proj.weight", 200, 63));
-  EXPECT_EQ(element(layout.head, kernels::packed_index(300, 5, 64)),
-            expected("model.embed_tokens.weight", 300, 5));
-  // Group 2 of the output projection begins at column 2 · 2 · 32 of the checkpoint.
-  const std::size_t group = kernels::packed_elements(64, 64);
-  EXPECT_EQ(element(layout.layers[0].o, 2 * group + kernels::packed_index(17, 3, 64)),
-            expected("model.layers.0.self_attn.o_proj.weight", 17, 131));
-  // Run 5 of 19 blocks in 16 runs is blocks 5 and 6: one packed matrix of 64 inputs.
-  const std::size_t block = kernels::packed_elements(64, 32);
-  EXPECT_EQ(units_of(config).mlp_blocks_of(5), (model::Run{5, 2}));
-  EXPECT_EQ(element(layout.layers[0].down, 5 * block + kernels::packed_index(40, 41, 64)),
-            expected("model.layers.0.mlp.down_proj.weight", 40, 6 * 32 + 9));
-}
-
-// 160 columns are two groups of 64 and half of one, which takes as much room.
-TEST(WeightArena, PutsTheLeavesOfAGroupOfColumnsTogether) {
-  checkpoint::TestShape shape;
-  shape.hidden = 160;
-  const Filled filled(shape);
-  const checkpoint::ModelConfig& config = filled.checkpoint->config();
-  const LayerOffsets layer = layout_of(config).layers[1];
-  const auto check = [&](std::size_t matrix,
-                         const std::string& name,
-                         std::size_t leaf_bytes,
-                         std::size_t stride,
-                         std::size_t leaf_k,
-                         std::size_t first_k) {
-    for (const std::size_t column : {0U, 63U, 64U, 140U, 159U}) {
-      for (const std::size_t k : {std::size_t{0}, leaf_k - 1}) {
-        tensor::Bf16 found;
-        std::vector<tensor::Bf16> expected(1);
-        std::memcpy(&found,
-                    filled.memory.bytes().data() + matrix + column / 64 * stride + leaf_bytes +
-                        2 * kernels::packed_index(column % 64, k, leaf_k),
-                    2);
-        filled.checkpoint->weight("model.layers.1." + name)
-            .read_bf16(column, first_k + k, expected);
-        EXPECT_EQ(found, expected[0]) << name << " " << column << " " << k;
-      }
-    }
-  };
-  const std::size_t head = 64 * 64 * 2;  // 2 heads of 32
-  check(layer.o, "self_attn.o_proj.weight", 3 * head, 4 * head, 64, 3 * 64);
-  const model::Run last = units_of(config).mlp_blocks_of(15);
-  ASSERT_EQ(last.end(), 19U);
-  const std::size_t block = 64 * 32 * 2;
-  check(layer.down,
-        "mlp.down_proj.weight",
-        last.first * block,
-        19 * block,
-        std::size_t{last.count} * 32,
-        std::size_t{last.first} * 32);
-  EXPECT_GE(layout_of(config).bytes, layer.down + 3 * 19 * block);
-}
-
-TEST(WeightArena, OpensOnlyWhatItWasFilledFor) {
-  const Filled filled({});
-  const checkpoint::ModelConfig& config = filled.checkpoint->config();
-  const std::uint64_t key = arena_key(config, filled.checkpoint->structure_hash());
-  const auto arena = open_arena(filled.memory.bytes(), config);
-  ASSERT_TRUE(arena.has_value()) << arena.error().to_string();
-  EXPECT_EQ(arena->content_hash, filled.hash);
-  EXPECT_EQ(arena->key, key);
-  checkpoint::ModelConfig other = config;
-  other.rms_norm_eps = 1e-5F;
-  EXPECT_EQ(open_arena(filled.memory.bytes(), other).error().code(), Code::kFailedPrecondition);
-  EXPECT_EQ(open_arena(filled.memory.bytes().first(8192), config).error().code(), Code::kDataLoss);
-  const tensor::AlignedBuffer empty(filled.memory.size(), kArenaAlignment);
-  EXPECT_EQ(open_arena(empty.bytes(), config).error().code(), Code::kFailedPrecondition);
-  EXPECT_FALSE(open_arena({}, config).has_value());
-  EXPECT_FALSE(fill_arena(*filled.checkpoint, config, empty.bytes().first(4096), {}).has_value());
-  EXPECT_EQ(fill_arena(*filled.checkpoint, other, filled.memory.bytes(), {}).error().code(),
-            Code::kFailedPrecondition);
-}
-
-// The error of an arena of these tensors, one of which has `bits` as its number of that index.
-std::string refusal_of(const std::string& name, std::size_t index, std::uint16_t bits) {
-  std::vector<checkpoint::TestTensor> tensors = checkpoint::random_tensors({});
-  const auto tensor = std::find_if(
-      tensors.begin(), tensors.end(), [&](const auto& each) { return each.name == name; });
-  std::memcpy(tensor->bytes.data() + index * sizeof(bits), &bits, sizeof(bits));
-  checkpoint::MemorySource files;
-  files.put("config.json", checkpoint::config_json({}));
-  files.put("model.safetensors", checkpoint::write_safetensors(tensors));
-  const checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(files).value();
-  const tensor::AlignedBuffer memory(layout_of(checkpoint.config()).bytes, kArenaAlignment);
-  bool told_all = false;
-  FillOptions options;
-  options.progress = [&](std::uint64_t done, std::uint64_t total) { told_all = done == total; };
-  const auto filled = fill_arena(checkpoint, checkpoint.config(), memory.bytes(), options);
-  EXPECT_EQ(told_all, filled.has_value());
-  return filled ? "" : filled.error().message();
-}
-
-// A request would fail by them, and seem to be at fault.
-TEST(WeightArena, RefusesNumbersThatAreNone) {
-  constexpr std::uint16_t kNan = 0x7FC0;
-  constexpr std::uint16_t kMinusInfinity = 0xFF80;
-  constexpr std::uint16_t kLargest = 0x7F7F;
-  const std::string output = "model.layers.1.self_attn.o_proj.weight";  // 64 rows of 256
-  EXPECT_EQ(refusal_of(output, 63 * 256 + 200, kLargest), "");
-  for (const std::uint16_t bad : {kNan, kMinusInfinity}) {
-    EXPECT_EQ(refusal_of(output, 63 * 256 + 200, bad),
-              output +
-                  ": row 63, column 200: expected a number that bf16 holds, found an infinite one "
-                  "or NaN: the file is damaged or was converted wrongly");
-    EXPECT_TRUE(refusal_of("model.norm.weight", 9, bad)
-                    .starts_with("model.norm.weight: row 0, column 9: "));
-    EXPECT_TRUE(refusal_of("model.embed_tokens.weight", 300 * 64, bad)
-                    .starts_with("model.embed_tokens.weight: row 300, column 0: "));
-  }
-}
-
-checkpoint::TestShape biased_shape() {
-  checkpoint::TestShape shape;
-  shape.model_type = "llama";
-  shape.attention_bias = true;
-  shape.mlp_bias = true;
-  shape.tied = false;
-  return shape;
-}
-
-TEST(WeightArena, KeepsEachBiasAsFp32) {
-  const Filled filled(biased_shape());
-  const ArenaLayout layout = layout_of(filled.checkpoint->config());
-  const LayerOffsets& layer = layout.layers[1];
-  const std::pair<std::size_t, const char*> biases[] = {{layer.q_bias, "self_attn.q_proj"},
-                                                        {layer.k_bias, "self_attn.k_proj"},
-                                                        {layer.v_bias, "self_attn.v_proj"},
-                                                        {layer.o_bias, "self_attn.o_proj"},
-                                                        {layer.gate_bias, "mlp.gate_proj"},
-                                                        {layer.up_bias, "mlp.up_proj"},
-                                                        {layer.down_bias, "mlp.down_proj"}};
-  for (const auto& [offset, name] : biases) {
-    const checkpoint::WeightTensor& weight =
-        filled.checkpoint->weight("model.layers.1." + std::string(name) + ".bias");
-    std::vector<tensor::Bf16> expected(weight.columns);
-    weight.read_bf16(0, 0, expected);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      float found = 0;
-      std::memcpy(&found, filled.memory.bytes().data() + offset + i * sizeof(float), sizeof(float));
-      ASSERT_EQ(found, tensor::to_float(expected[i])) << name << " " << i;
-    }
-  }
 }
 
 TEST(KvLayout, CountsTilesOfAllLayersAndHeads) {

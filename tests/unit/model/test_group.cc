@@ -36,12 +36,14 @@ T take(Result<T> result, const char* what) {
 
 TestWeights::TestWeights(checkpoint::FileSource& files,
                          std::uint32_t threads,
-                         const checkpoint::WeightFormats& formats) {
+                         const checkpoint::WeightFormats& formats,
+                         std::uint32_t ranks) {
   const checkpoint::Checkpoint checkpoint = take(checkpoint::Checkpoint::open(files), "checkpoint");
   config_ = checkpoint.config();
   config_.formats = formats;
   memory_ = tensor::AlignedBuffer(layout_of(config_).bytes, kArenaAlignment);
-  content_hash_ = take(fill_arena(checkpoint, config_, memory_.bytes(), {threads, {}}), "arena");
+  content_hash_ =
+      take(fill_arena(checkpoint, config_, memory_.bytes(), {threads, ranks, {}}), "arena");
 }
 
 TestGroup::TestGroup(const TestWeights& weights, const GroupOptions& options)

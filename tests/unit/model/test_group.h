@@ -30,7 +30,8 @@ class TestWeights {
  public:
   explicit TestWeights(checkpoint::FileSource& files,
                        std::uint32_t threads = 2,
-                       const checkpoint::WeightFormats& formats = {});
+                       const checkpoint::WeightFormats& formats = {},
+                       std::uint32_t ranks = 1);
 
   [[nodiscard]] const checkpoint::ModelConfig& config() const { return config_; }
   [[nodiscard]] std::span<std::byte> memory() const { return memory_.bytes(); }

@@ -99,6 +99,7 @@ TEST(LeaderPlan, TellsReplicasAndLoaderWhatWasMade) {
   const wire::LoaderBootstrap loader = loader_bootstrap_of(options, plan);
   EXPECT_EQ(loader.model_path, options.model);
   EXPECT_EQ(loader.model_config, "layers=2");
+  EXPECT_EQ(loader.tp, 2U);
   EXPECT_EQ(loader.arena_bytes, plan.made.weight_bytes);
 }
 

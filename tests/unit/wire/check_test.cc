@@ -110,6 +110,7 @@ class Extremes {
     } else if (auto* loader = std::get_if<LoaderBootstrap>(&record)) {
       maybe([&] { loader->model_path = text(kMaxPathBytes); });
       maybe([&] { loader->model_config = text(kMaxConfigBytes); });
+      maybe([&] { loader->tp = pick<std::uint32_t>({0, 1, kMaxRanks, kMaxRanks + 1}); });
     } else if (auto* progress = std::get_if<ChildProgress>(&record)) {
       maybe([&] { progress->phase = text(kMaxNameBytes); });
     } else if (auto* failed = std::get_if<ChildFailed>(&record)) {

@@ -152,6 +152,7 @@ class RandomMessages {
         return LoaderBootstrap{.common = common(),
                                .model_path = text(300),
                                .model_config = text(100),
+                               .tp = 1 + below(kMaxRanks),
                                .arena_bytes = word()};
       case 3:
         return EpochSegment{.epoch = Epoch(small()),

@@ -73,7 +73,7 @@ class PanelTile {
   static constexpr std::size_t kBlockRows = kMatmulTileRows;
 
   PanelTile(const MatmulArgs& args, const TilePart& part)
-      : args_(args), part_(part), product_(args, part), by_pages_(is_read_by_pages()) {}
+      : args_(args), part_(part), product_(args, part) {}
 
   [[nodiscard]] bool merges_leaves() const { return product_.merges_leaves(); }
 
@@ -107,7 +107,9 @@ class PanelTile {
     const FetchRun own = lines_of(panel);
     const FetchRun later = lines_of(next);
     if constexpr (Product::kRowsByPages != 0) {
-      if (by_pages_ && own.runs == 1) {
+      const bool by_pages =
+          part_.path == DataPath::kInHalves && part_.rows <= Product::kRowsByPages;
+      if (by_pages && own.runs == 1) {
         FetchPages fetch(own, first_of(own.lines, Product::kLinesAtOnce), kLeadLines, later);
         add_few<Product::kRowsByPages>(panel, pending, fetch);
         return;
@@ -154,22 +156,6 @@ class PanelTile {
       }
     }
     product_.template add<kRows>(panel, row, rows, pending, fetch);
-  }
-
-  // By itself a processor stops at a gap, such as leaves that another rank has, and begins anew
-  // behind it: 36 KB before each gap take a quarter less line by line (int4), 66 KB as long (int8).
-  static constexpr std::ptrdiff_t kShortRun = std::ptrdiff_t{64} << 10;
-
-  [[nodiscard]] bool is_read_by_pages() const {
-    if (part_.path != DataPath::kInHalves || part_.rows > Product::kRowsByPages) {
-      return false;
-    }
-    const StripPlaces first = first_panel(args_.leaves[0], part_).places;
-    const StripPlaces last = first_panel(args_.leaves[args_.leaf_count - 1], part_).places;
-    const std::ptrdiff_t bytes = last.strip(part_.strips) - first.strip(0);
-    const std::size_t to_the_right = args_.leaves[0].weight.group_stride;
-    const bool goes_on = to_the_right == 0 || to_the_right == static_cast<std::size_t>(bytes);
-    return goes_on || bytes > kShortRun;
   }
 
   [[nodiscard]] Panel first_panel(const MatmulLeaf& leaf, const TilePart& part) const {
@@ -248,7 +234,6 @@ class PanelTile {
   const MatmulArgs& args_;
   const TilePart& part_;
   Product product_;
-  bool by_pages_;
 };
 
 template <typename Product>

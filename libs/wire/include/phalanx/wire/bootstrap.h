@@ -76,7 +76,8 @@ struct LoaderBootstrap {
   ChildCommon common{};
   std::string model_path{};
   std::string
-      model_config{};  // checkpoint::to_record(): what the planner read there, and the formats
+      model_config{};    // checkpoint::to_record(): what the planner read there, and the formats
+  std::uint32_t tp = 1;  // ranks of a group, for which the arena is laid out
   std::uint64_t arena_bytes = 0;
   friend bool operator==(const LoaderBootstrap&, const LoaderBootstrap&) = default;
 };
