@@ -2,6 +2,7 @@
 """Workers: started by hand, shown by ps, and run under a command (--worker-wrapper)."""
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -30,6 +31,18 @@ def environment(pid):
 
 def run(*arguments, program=PHALANXD, **more):
     return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False, **more)
+
+
+def ranks_of_arena(leader):
+    """For how many ranks the weights that a leader holds are laid out (libs/model/src/arena_header.h)."""
+    folder = f"/proc/{leader}/fd"
+    for name in os.listdir(folder):
+        if os.readlink(f"{folder}/{name}").startswith("/memfd:phalanx-weights"):
+            with open(f"{folder}/{name}", "rb") as file:
+                magic, _, ranks = struct.unpack("<8sII", file.read(16))
+            assert magic == b"PHLXRENA", magic
+            return ranks
+    raise AssertionError("the leader holds no weights")
 
 
 class ByHand(unittest.TestCase):
@@ -145,6 +158,13 @@ class Wrapped(unittest.TestCase):
             server.kill()
             eventually(lambda: not any(alive(pid) for pid in family), 10, "nothing outlives the leader")
             server.residue.check()
+
+
+class TheLoader(unittest.TestCase):
+    def test_packs_weights_for_the_ranks_of_a_group(self):
+        for tp in (1, 2):
+            with Server("--tp", tp) as server:
+                self.assertEqual(ranks_of_arena(server.pid), tp)
 
 
 if __name__ == "__main__":
