@@ -118,8 +118,8 @@ void expect_leaf(const Filled& filled, const LeafAt& leaf) {
 TEST(WeightArena, PutsTheLeavesOfARankTogetherByGroupsOfColumns) {
   checkpoint::TestShape shape;
   shape.hidden = 160;
-  const std::size_t head = 64 * 64 * 2;  // 2 heads of 32
-  const std::size_t block = 64 * 32 * 2;
+  const std::size_t head = std::size_t{64} * 64 * sizeof(tensor::Bf16);  // 2 heads of 32
+  const std::size_t block = std::size_t{64} * 32 * sizeof(tensor::Bf16);
   const std::size_t groups = 3;
   for (const std::uint32_t ranks : {1U, 3U}) {
     const Filled filled(shape, 1, ranks);
