@@ -69,9 +69,10 @@ void Connection::start() {
 }
 
 void Connection::wait_readable() {
+  // Nothing is parsed before what was written is sent, be it the 100 that a body waits for.
+  const bool parses = phase_ != Phase::kAnswering && output_.empty();
   const bool buffer_full = in_.size() >= core_->options.limits.header_bytes_max;
-  if (reading_ || phase_ == Phase::kClosed || memory_.waits() ||
-      (phase_ == Phase::kAnswering && buffer_full)) {
+  if (reading_ || phase_ == Phase::kClosed || memory_.waits() || (!parses && buffer_full)) {
     return;
   }
   reading_ = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "phalanx/base/check.h"
@@ -114,7 +115,10 @@ void Connection::write(std::uint64_t serial, std::string data) {
     output_.push(std::string(kLineEnd));
   }
   flush_soon();
-  if (blocked_ && output_.bytes() > core_->options.stream_pending_bytes_max) {
+  const std::size_t most = core_->options.stream_pending_bytes_max;
+  if (!blocked_) {
+    burst_ = output_.bytes() > most ? output_.bytes() : 0;
+  } else if (output_.bytes() > burst_ + most) {
     drop_slow();
   }
 }
@@ -205,6 +209,7 @@ std::size_t Connection::flush() {
   const std::size_t written = output_.write_to(socket_, error);
   const std::size_t copied = written + (journaled_ - journaled);
   sent_ += written;
+  burst_ = std::min(burst_, output_.bytes());
   blocked_ = error == asio::error::would_block;
   const bool waited = std::exchange(waits_writable_, blocked_ || (!error && !output_.empty()));
   if (written > 0) {
@@ -214,7 +219,7 @@ std::size_t Connection::flush() {
     if (written > 0 || !waited) {
       last_progress_ = steady_clock().now();
     }
-    wait_writable();
+    blocked_ ? wait_writable() : flush_soon();
     publish();  // whoever goes on keeps the deadline
   } else if (error) {
     abort();
@@ -238,6 +243,7 @@ void Connection::on_drained() {
   if (phase_ != Phase::kAnswering || answer_ != Answer::kNone) {
     if (phase_ <= Phase::kBody) {
       pump();
+      wait_readable();
     }
     return;
   }

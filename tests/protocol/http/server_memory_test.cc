@@ -66,6 +66,49 @@ class Holding {
   RunningServer server_;
 };
 
+// A body of one byte is admitted, and nothing bounds what comes behind it but that it is not read.
+// Over a socket of the machine, which is full when it says so.
+TEST(ServerMemory, WhatComesWhileTheWordToGoOnIsStuckIsNotTaken) {
+  const ServerOptions options = small_memory();
+  RunningServer server(options, echo);
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const os::UniqueFd client(ends[0]);
+  const std::string filler(4096, 'x');
+  std::size_t filled = 0;
+  while (::send(ends[1], filler.data(), filler.size(), MSG_DONTWAIT) > 0) {
+    ++filled;
+  }
+  server.call([&] {
+    ConnectionInfo info;
+    info.id = 1;
+    server.server().adopt(os::UniqueFd(ends[1]), std::move(info));
+  });
+  const std::string head =
+      "POST / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n";
+  ASSERT_GT(::send(ends[0], head.data(), head.size(), 0), 0);
+  const auto bytes = [&] { return server.server().memory_bytes(); };
+  ASSERT_TRUE(server.eventually([&] { return bytes() > 0; })) << "the body is admitted";
+
+  std::size_t sent = 0;
+  std::size_t most = 0;
+  for (int turn = 0; turn < 1000; ++turn) {
+    const ssize_t count = ::send(ends[0], filler.data(), filler.size(), MSG_DONTWAIT);
+    sent += count > 0 ? static_cast<std::size_t>(count) : 0;
+    most = std::max(most, server.call(bytes));
+  }
+  EXPECT_GT(sent, options.limits.header_bytes_max);
+  EXPECT_GT(most, options.limits.header_bytes_max) << "some of it is taken";
+  EXPECT_LT(most, 20 * options.limits.header_bytes_max);
+
+  for (std::string received(filler.size(), 0); filled > 0; --filled) {
+    ASSERT_EQ(::recv(ends[0], received.data(), received.size(), MSG_WAITALL), 4096);
+  }
+  std::string answer(200, 0);
+  ASSERT_GT(::recv(ends[0], answer.data(), answer.size(), 0), 0);
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 100 Continue")) << answer;
+}
+
 TEST(ServerMemory, HalfBodiesBeyondTheBoundAllComeAndAreAnswered) {
   std::atomic<std::size_t> most = 0;
   RunningServer* running = nullptr;

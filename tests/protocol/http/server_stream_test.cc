@@ -164,6 +164,39 @@ TEST(ServerStream, DropsAClientThatDoesNotKeepUp) {
   EXPECT_EQ(server.counters().clients_too_slow, 1U);
 }
 
+// As the echo of a large prompt: what it takes to send that is no slowness of the client.
+TEST(ServerStream, APieceLargerThanTheBufferCutsNobodyWhoReads) {
+  constexpr std::size_t kPiece = 16'000'000;
+  HeldStream stream;
+  ServerOptions options;
+  options.stream_pending_bytes_max = 100'000;
+  RunningServer server(options, std::ref(stream));
+  RawClient client(server.port(), 4096);
+  client.send(get("/"));
+  client.read_until("hello\n\n");
+  server.call([&] { stream.exchange->write(std::string(kPiece, 'x')); });
+  ASSERT_TRUE(server.eventually([&] { return stream.exchange->pending_bytes() < kPiece; }));
+  server.call([&] { stream.exchange->write("next"); });
+  EXPECT_GT(client.read_until("next").size(), kPiece);
+  ASSERT_TRUE(server.eventually([&] { return stream.exchange->pending_bytes() == 0; }));
+
+  server.call([&] { stream.exchange->write(std::string(kPiece, 'y')); });
+  ASSERT_TRUE(server.eventually([&] { return stream.exchange->pending_bytes() < kPiece; }));
+  std::size_t pending_max = 0;
+  const bool dropped = server.eventually([&] {
+    if (stream.exchange) {
+      stream.exchange->write(std::string(10'000, 'z'));
+    }
+    if (stream.exchange) {
+      pending_max = std::max(pending_max, stream.exchange->pending_bytes());
+    }
+    return stream.gone.load();
+  });
+  EXPECT_TRUE(dropped) << "it reads nothing any more";
+  EXPECT_LE(pending_max, kPiece + 200'000U);
+  EXPECT_EQ(server.counters().clients_too_slow, 1U);
+}
+
 TEST(ServerStream, DropsAClientThatTakesNothing) {
   HeldStream stream;
   ServerOptions options;

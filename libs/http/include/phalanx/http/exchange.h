@@ -39,7 +39,8 @@ class Exchange {
   virtual void start_stream(int status, Headers headers) = 0;
 
   // Queues one chunk, in order. If more than ServerOptions::stream_pending_bytes_max are waiting
-  // for a slow client, the connection is dropped and on_close called.
+  // for a slow client, the connection is dropped and on_close called. What was queued while the
+  // client had taken all before it does not count, however large.
   virtual void write(std::string data) = 0;
 
   virtual void finish() = 0;
