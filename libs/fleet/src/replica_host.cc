@@ -147,7 +147,7 @@ void ReplicaHost::on_bad_frame(std::size_t index,
   obs::log_error("bad_frame_from_replica", {{"replica", index}, {"error", error.message()}});
   const auto salvaged = wire::salvage_token_batch(bytes);
   if (!salvaged) {
-    runner_->signal(index, SIGKILL);
+    slots_->condemn(index, incarnation, error);
     return;
   }
   if (salvaged->frame.boot != start_.bootstrap.common.boot ||
@@ -169,7 +169,7 @@ void ReplicaHost::on_message(std::size_t index,
       slots_->on_hello(index, incarnation);
     } else {
       obs::log_error("hello_refused", {{"replica", index}, {"protocol", hello->protocol}});
-      runner_->signal(index, SIGKILL);
+      slots_->condemn(index, incarnation, failed_precondition("its hello was refused"));
     }
     return;
   }

@@ -102,16 +102,19 @@ void FrontHost::refuse_program(std::size_t slot, const std::string& why) {
 }
 
 void FrontHost::restart(std::size_t front) {
+  links_[front].asked = "front_ended";
   supervisor_->restart(front);
   arm();
 }
 
 void FrontHost::replace(std::size_t front) {
-  links_[front].replaced = true;
-  restart(front);
+  links_[front].asked = "front_renewed";
+  supervisor_->restart(front);
+  arm();
 }
 
 void FrontHost::stop(std::size_t front) {
+  links_[front].asked = "front_ended";
   supervisor_->stop(front);
   arm();
 }
@@ -161,10 +164,11 @@ void FrontHost::kill(std::size_t front, const Kill& kill) {
   obs::log_error("front_killed", {{"front", front}, {"why", kill.why}});
   link.unsent.clear();
   link.unsent_bytes = 0;
-  runner_->signal(front, SIGKILL);
+  supervisor_->condemn(front, supervisor_->status(front).incarnation, unavailable(kill.why));
   if (calls_.on_killed) {
     calls_.on_killed(front);
   }
+  arm();
 }
 
 os::SpawnPlan FrontHost::plan(std::size_t slot, Incarnation) {
@@ -299,7 +303,7 @@ void FrontHost::on_exit(const supervise::Death& death) {
   } else {
     programs_.on_ended(death.slot);
   }
-  renewed_ = link.replaced && death.origin != DeathOrigin::kOwn;
+  asked_ = death.origin != DeathOrigin::kOwn ? link.asked : nullptr;
   supervisor_->on_exit(std::move(judged));
   last_death_ = running_clock().now();
   arm();
@@ -323,9 +327,8 @@ void FrontHost::on_slot_ready(std::size_t slot, Incarnation incarnation) {
 }
 
 void FrontHost::on_slot_death(const supervise::Death& death) {
-  if (renewed_) {
-    obs::log_info("front_renewed",
-                  {{"front", death.slot}, {"incarnation", death.incarnation.value()}});
+  if (asked_ != nullptr) {
+    obs::log_info(asked_, {{"front", death.slot}, {"incarnation", death.incarnation.value()}});
     return;
   }
   obs::log_warn("front_died",

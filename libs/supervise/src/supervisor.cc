@@ -78,6 +78,17 @@ void Supervisor::kill_all() {
   }
 }
 
+void Supervisor::condemn(std::size_t slot, Incarnation incarnation, const Error& why) {
+  Slot* found = current(slot, incarnation);
+  if (found == nullptr || found->doomed) {
+    return;
+  }
+  if (!found->reported) {
+    found->reported = why;
+  }
+  post(slot, Event::kHung);
+}
+
 Supervisor::Slot* Supervisor::current(std::size_t slot, Incarnation incarnation) {
   Slot& found = slots_.at(slot);
   if (found.status.incarnation != incarnation || !has_process(found.status.state)) {
@@ -88,7 +99,7 @@ Supervisor::Slot* Supervisor::current(std::size_t slot, Incarnation incarnation)
 
 void Supervisor::report(std::size_t slot, Incarnation incarnation, Event event) {
   const Slot* found = current(slot, incarnation);
-  if (found != nullptr && !found->doomed) {
+  if (found != nullptr && !found->doomed && !found->dying) {
     post(slot, event);
   }
 }
@@ -116,13 +127,22 @@ void Supervisor::on_recovering(std::size_t slot, Incarnation incarnation) {
 }
 
 void Supervisor::on_hung(std::size_t slot, Incarnation incarnation, const std::string& evidence) {
+  condemn(slot, incarnation, deadline_exceeded("it hangs: " + evidence));
+}
+
+void Supervisor::on_dying(std::size_t slot, Incarnation incarnation) {
   Slot* found = current(slot, incarnation);
-  if (found != nullptr && !found->doomed) {
-    if (!found->reported) {
-      found->reported = deadline_exceeded("it hangs: " + evidence);
-    }
-    post(slot, Event::kHung);
+  if (found == nullptr || found->doomed || std::exchange(found->dying, true)) {
+    return;
   }
+  found->dies_by = clock_.now() + options_.death_timeout;
+  if (found->status.state == State::kStopping) {
+    return;  // which has its own deadlines
+  }
+  if (!found->patient) {
+    found->deadline = found->dies_by;
+  }
+  post(slot, Event::kRecovering);
 }
 
 void Supervisor::on_failure(std::size_t slot, Incarnation incarnation, const Error& error) {

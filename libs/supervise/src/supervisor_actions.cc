@@ -68,7 +68,7 @@ void Supervisor::perform(std::size_t index, Action action) {
       break;
     case kArmStartDeadline:
       slot.deadline.reset();
-      if (slot.doomed) {
+      if (slot.doomed || (slot.dying && !slot.patient)) {
         slot.deadline = slot.dies_by;  // it starts nothing any more
       } else if (!slot.patient) {
         slot.deadline = now + options_.start_timeout;
@@ -87,7 +87,7 @@ void Supervisor::perform(std::size_t index, Action action) {
       schedule_restart(index);
       break;
     case kRecallReadiness:
-      if (slot.said_ready && !slot.doomed) {
+      if (slot.said_ready && !slot.doomed && !slot.dying) {
         post(index, Event::kReady);
       }
       break;
@@ -125,6 +125,7 @@ void Supervisor::spawn(std::size_t index) {
   slot.reported.reset();
   slot.error.reset();
   slot.said_ready = false;
+  slot.dying = false;
   slot.doomed = false;
   slot.stuck = false;
   slot.restart_wanted = false;
@@ -146,8 +147,10 @@ void Supervisor::spawn(std::size_t index) {
 void Supervisor::kill(std::size_t index) {
   Slot& slot = slots_[index];
   if (!slot.doomed && !slot.reported) {
-    slot.reported =
-        deadline_exceeded("no sign of progress for " + seconds_text(options_.start_timeout));
+    slot.reported = deadline_exceeded(
+        slot.dying
+            ? "its end had begun and took longer than " + seconds_text(options_.death_timeout)
+            : "no sign of progress for " + seconds_text(options_.start_timeout));
   }
   doom(index);
 }

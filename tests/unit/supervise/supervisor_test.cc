@@ -54,6 +54,62 @@ TEST(Supervisor, RestartsADeadChildAfterTheBackoff) {
   EXPECT_EQ(world.notes.take(), Lines{"ready 0.2"});
 }
 
+TEST(Supervisor, OneWhoseEndHasBegunServesNobodyAndHasItsTime) {
+  World world;
+  world.start_and_ready();
+  static_cast<void>(world.notes.take());
+  world.supervisor.on_dying(0, world.incarnation());
+  EXPECT_EQ(world.notes.take(), Lines{"down 0.1"});
+  EXPECT_EQ(world.state(), State::kRecovering);
+  world.ready();
+  EXPECT_EQ(world.state(), State::kRecovering) << "its words count no more";
+  world.supervisor.on_dying(0, world.incarnation());
+  world.pass(seconds(59));
+  EXPECT_TRUE(world.runner.processes[0].signals.empty());
+  world.pass(seconds(1));
+  EXPECT_EQ(world.runner.processes[0].signals, std::vector<int>{SIGKILL});
+  EXPECT_EQ(world.notes.take(), Lines{"doomed 0"});
+  world.pass(seconds(5));
+  EXPECT_EQ(world.notes.take(), Lines{"stuck 0"});
+  world.die();
+  EXPECT_EQ(world.status().last_error,
+            "killed by signal 9 (SIGKILL): its end had begun and took longer than 60 s");
+  world.pass(milliseconds(100));
+  world.ready();
+  EXPECT_EQ(world.state(), State::kReady);
+}
+
+TEST(Supervisor, OneThatDiesInTimeDiedOfWhatItDiedOf) {
+  for (const bool draining : {false, true}) {
+    World world;
+    world.start_and_ready();
+    if (draining) {
+      world.supervisor.drain(0);
+    }
+    world.supervisor.on_dying(0, world.incarnation());
+    if (draining) {
+      world.supervisor.resume(0);
+    }
+    EXPECT_NE(world.state(), State::kReady);
+    world.die();
+    EXPECT_EQ(world.status().last_error, "killed by signal 9 (SIGKILL)");
+    world.pass(milliseconds(100));
+    EXPECT_EQ(world.runner.spawns, 2);
+  }
+}
+
+TEST(Supervisor, KillsWhatIsOfNoUseAndSaysWhy) {
+  World world;
+  world.start_and_ready();
+  world.supervisor.condemn(0, Incarnation(7), data_loss("of another one"));
+  EXPECT_TRUE(world.runner.processes[0].signals.empty());
+  world.supervisor.condemn(0, world.incarnation(), data_loss("what it sends is wrong"));
+  world.supervisor.condemn(0, world.incarnation(), data_loss("again"));
+  EXPECT_EQ(world.runner.processes[0].signals, std::vector<int>{SIGKILL});
+  world.die();
+  EXPECT_EQ(world.status().last_error, "killed by signal 9 (SIGKILL): what it sends is wrong");
+}
+
 TEST(Supervisor, NamesTheWindowOfTheIntensityAsItWasSet) {
   SupervisorOptions options = World::exact();
   options.restart.intensity = {0, milliseconds(1500)};

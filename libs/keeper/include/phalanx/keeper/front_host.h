@@ -112,7 +112,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   }
 
   // All end the front, if it lives, and its connections go the way of a dead front's. stop() starts
-  // none in its place; what replace() does is called a renewal in the log.
+  // none in its place; the log calls what replace() does a renewal, and the others an end.
   void restart(std::size_t front);
   void stop(std::size_t front);
   void replace(std::size_t front);
@@ -157,8 +157,8 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   };
   struct Link {
     bool ready = false;
-    std::optional<Kill> killed;  // its end is on the way
-    bool replaced = false;       // … by replace()
+    std::optional<Kill> killed;   // its end is on the way
+    const char* asked = nullptr;  // what the log calls an end that was asked for
     std::shared_ptr<FrontJournal> journal;
     std::uint32_t quiet_ticks = 0;  // ticks on time since its last record
     std::deque<Unsent> unsent;
@@ -187,7 +187,7 @@ class FrontHost final : public supervise::ChildHost, public supervise::Superviso
   bool had_journal_ = false;  // some front
   std::vector<Link> links_;
   supervise::SlotPrograms programs_;
-  bool renewed_ = false;  // the death that is being told was asked for
+  const char* asked_ = nullptr;  // … of the death that is being told
   std::unique_ptr<supervise::PosixProcessRunner> runner_;
   std::unique_ptr<supervise::Supervisor> supervisor_;
   std::unique_ptr<os::EventLoop::Handle> wake_;  // at the supervisor's next deadline

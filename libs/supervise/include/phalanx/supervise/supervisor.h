@@ -26,6 +26,7 @@ struct SupervisorOptions {
   Duration stop_timeout = std::chrono::seconds(10);    // after the message
   Duration term_timeout = std::chrono::seconds(2);     // after SIGTERM
   Duration kill_timeout = std::chrono::seconds(5);     // after SIGKILL, until it counts as stuck
+  Duration death_timeout = std::chrono::seconds(60);   // from on_dying() to on_exit(), then SIGKILL
 };
 
 // Hears what becomes of the slots. Called from inside the supervisor's calls, after the state has
@@ -86,6 +87,8 @@ class Supervisor {
   void stop(std::size_t slot);
   void stop_all();
   void kill_all();  // of what still lives; the second signal of an impatient operator
+  // It is of no use any more: SIGKILL, and `why` becomes the cause of its death.
+  void condemn(std::size_t slot, Incarnation incarnation, const Error& why);
 
   // What the slots are for has started as a whole. Until then a slot that was never ready fails
   // with its first death or failed start. From here on none is final by itself, of whatever status
@@ -101,6 +104,8 @@ class Supervisor {
   void on_ready(std::size_t slot, Incarnation incarnation);
   void on_recovering(std::size_t slot, Incarnation incarnation);
   void on_hung(std::size_t slot, Incarnation incarnation, const std::string& evidence);
+  // Its end has begun, whatever its cause, and it serves nobody: on_exit() follows.
+  void on_dying(std::size_t slot, Incarnation incarnation);
   // The child names why it is about to end: becomes the cause of its death.
   void on_failure(std::size_t slot, Incarnation incarnation, const Error& error);
   void on_exit(Death death);  // the process is reaped
@@ -125,8 +130,9 @@ class Supervisor {
     std::optional<Error> error;     // cause of the failure that is being handled
     Death death;                    // being handled
     bool said_ready = false;        // this incarnation
-    bool doomed = false;            // SIGKILL was sent: its words count no more
-    SteadyTime dies_by;             // one that is doomed
+    bool dying = false;             // by itself: its words count no more
+    bool doomed = false;            // SIGKILL was sent: likewise
+    SteadyTime dies_by;             // one that is dying or doomed
     bool stuck = false;             // and had no effect in time
     bool restart_wanted = false;
     bool patient = false;
