@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers: started by hand, shown by ps, and run under a command (--worker-wrapper)."""
 import os
+import shutil
 import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -165,6 +167,19 @@ class TheLoader(unittest.TestCase):
         for tp in (1, 2):
             with Server("--tp", tp) as server:
                 self.assertEqual(ranks_of_arena(server.pid), tp)
+
+    def test_takes_no_other_files_than_were_planned(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = shutil.copytree(TINY, os.path.join(folder, "model"))
+            weights = os.path.join(model, "model.safetensors")
+            other = os.path.join(folder, "other.safetensors")
+            with open(weights, "rb") as source, open(other, "wb") as target:
+                head = source.read(int.from_bytes(source.read(8), "little")) + b" " * 8
+                target.write(len(head).to_bytes(8, "little") + head + source.read())
+            ended = run("--model", model, "--prompt", "1", "--worker-wrapper",
+                        f"loader=sh -c 'mv {other} {weights}; exec \"$@\"' --")
+            self.assertEqual(ended.returncode, 78, ended.stderr)
+            self.assertIn(f"{model}: expected the files that this start was planned from", ended.stderr)
 
 
 if __name__ == "__main__":

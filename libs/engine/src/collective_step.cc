@@ -110,6 +110,10 @@ void CollectiveStep::on_tick(const ProgressTick& tick) {
     on_writable(RankId(i));
     blocked = blocked || peers_[i].state == State::kBlocked;
   }
+  const bool moved = has_moved(tick);
+  if (moved) {
+    quiet_ticks_ = 0;  // whether or not the tick counts: it is not those who move that are late
+  }
   if (done() || !tick.counted) {
     return;
   }
@@ -129,17 +133,22 @@ void CollectiveStep::on_tick(const ProgressTick& tick) {
     }
     return;
   }
-  count_quiet_tick(tick);
+  count_quiet_tick(moved);
 }
 
-void CollectiveStep::count_quiet_tick(const ProgressTick& tick) {
-  bool moved = false;
+bool CollectiveStep::has_moved(const ProgressTick& tick) const {
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     // A rank that has not been reached has nothing to make progress with.
-    moved = moved || peers_[i].state == State::kBlocked ||
-            (peers_[i].state == State::kSent && tick.moved[i] != 0);
+    if (peers_[i].state == State::kBlocked ||
+        (peers_[i].state == State::kSent && tick.moved[i] != 0)) {
+      return true;
+    }
   }
-  quiet_ticks_ = moved ? 0 : quiet_ticks_ + 1;
+  return false;
+}
+
+void CollectiveStep::count_quiet_tick(bool moved) {
+  quiet_ticks_ += moved ? 0 : 1;
   longest_gap_ = std::max(longest_gap_, quiet_ticks_);
   if (kMutation != Mutation::kNoProgressDeadline && quiet_ticks_ >= limits_.hung_ticks) {
     failed_ = true;

@@ -189,6 +189,9 @@ void RankGroup::recover(const StepFault& fault, bool of_step) {
   forming_since_ = clock_.now();
   port_.raise_abort();
   doom_failing(fault);
+  for (Slot& slot : slots_) {
+    slot.doomed = slot.doomed || slot.dying;  // its end belongs to this fault, and tells of what
+  }
   set_states(was_ready_ ? wire::RankState::kRecovering : wire::RankState::kStarting);
   trial_ = Trial{fault, of_step};
   if (!was_ready_ || !any(&Slot::dying)) {
@@ -221,13 +224,20 @@ void RankGroup::explain(RankId rank, const RankDeath& death) {
   if (!trial_) {
     return;
   }
-  for (RankFailure& failure : trial_->fault.ranks) {
-    if (failure.rank == rank && failure.kind == RankFailure::Kind::kSuspected) {
-      failure = {rank, RankFailure::Kind::kDeath, error_of(death, "it died")};
-      status_[rank.value()].last_error = wire::error_text(failure.error.to_string());
-      client_.on_fault(trial_->fault);
-    }
+  std::vector<RankFailure>& of_ranks = trial_->fault.ranks;
+  const auto known = std::find_if(of_ranks.begin(),
+                                  of_ranks.end(),
+                                  [&](const RankFailure& failure) { return failure.rank == rank; });
+  const RankFailure end{rank, RankFailure::Kind::kDeath, error_of(death, "it died")};
+  if (known == of_ranks.end()) {
+    of_ranks.insert(of_ranks.begin(), end);
+  } else if (known->kind == RankFailure::Kind::kSuspected) {
+    *known = end;
+  } else {
+    return;
   }
+  status_[rank.value()].last_error = wire::error_text(end.error.to_string());
+  client_.on_fault(trial_->fault);
 }
 
 // Only now is it known how each rank died, and so whether the step can have done it.

@@ -10,6 +10,12 @@
 #include "phalanx/wire/error_text.h"
 
 namespace phalanx::engine {
+namespace {
+
+// Tokens computed beyond where somebody died. What ends its process does so where it did before.
+constexpr std::uint32_t kForgivenAfter = 64;
+
+}  // namespace
 
 void ReplicaEngine::on_blamed(const Error& cause) {
   if (!plan_) {
@@ -20,6 +26,7 @@ void ReplicaEngine::on_blamed(const Error& cause) {
   for (const PlannedRow& row : plan->rows) {
     if (scheduler_.contains(row.sequence)) {
       together.push_back(row.sequence);
+      blamed_at_[row.sequence] = row.start + row.count;
     }
   }
   obs::log_warn("step_blamed", {{"sequences", together.size()}, {"cause", cause.to_string()}});
@@ -49,18 +56,28 @@ void ReplicaEngine::on_blamed(const Error& cause) {
 std::optional<StepPlan> ReplicaEngine::next_plan() {
   if (bisection_.knows_any()) {
     bisection_.keep([&](SequenceId id) { return scheduler_.contains(id); });
+    std::erase_if(blamed_at_, [&](const auto& entry) { return !scheduler_.contains(entry.first); });
+  } else {
+    blamed_at_.clear();
   }
   return kv_.plan(bisection_.active() ? &bisection_.testing() : nullptr, budget_);
 }
 
-// A token accepted is further than where the sequences were when somebody died.
+// Who has computed what it was computing when somebody died, is not what ended it; after a good
+// deal more neither is it what ended somebody before.
 void ReplicaEngine::acquit(const StepPlan& plan) {
-  if (!bisection_.active()) {
+  if (!bisection_.knows_any()) {
     return;
   }
   for (const PlannedRow& row : plan.rows) {
-    if (row.sample) {
-      bisection_.progressed(row.sequence);
+    const auto blamed = blamed_at_.find(row.sequence);
+    if (blamed == blamed_at_.end() || row.start + row.count < blamed->second) {
+      continue;
+    }
+    bisection_.progressed(row.sequence);
+    if (row.start + row.count >= blamed->second + kForgivenAfter) {
+      bisection_.forgive(row.sequence);
+      blamed_at_.erase(blamed);
     }
   }
   if (bisection_.take_unexplained()) {

@@ -112,6 +112,7 @@ wire::ReplicaStatus ReplicaEngine::status() const {
   status.epoch = group_.epoch();
   status.last_step = group_.last_step();
   status.recovering = group_.forming();
+  status.searching = bisection_.active();
   const std::uint32_t begun = admitted_by_step();
   status.running = scheduler_.running() + begun;
   status.waiting = scheduler_.waiting() - begun;

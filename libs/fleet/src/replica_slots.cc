@@ -194,6 +194,7 @@ void ReplicaSlots::on_status(std::size_t slot,
                              const wire::ReplicaStatus& status) {
   reports_[id_of(slot)] = status;
   slots_[slot].recovering = status.recovering && slots_[slot].was_ready;
+  slots_[slot].searching = status.searching;
   if (!status.recovering) {
     slots_[slot].unformed_ticks = 0;
   }
@@ -221,6 +222,10 @@ void ReplicaSlots::on_hung(std::size_t slot, Incarnation incarnation, const std:
   supervisor_.on_hung(slot, incarnation, evidence);
 }
 
+void ReplicaSlots::condemn(std::size_t slot, Incarnation incarnation, const Error& why) {
+  supervisor_.condemn(slot, incarnation, why);
+}
+
 void ReplicaSlots::on_lost(std::size_t slot) {
   slots_[slot].serves = false;
   slots_[slot].proven = false;
@@ -230,6 +235,7 @@ void ReplicaSlots::on_lost(std::size_t slot) {
     report->second = after_loss(report->second);
   }
   events_.on_lost(id_of(slot));
+  supervisor_.on_dying(slot, slots_[slot].incarnation);
 }
 
 supervise::Death ReplicaSlots::judge(const supervise::Death& death) {
@@ -280,7 +286,10 @@ void ReplicaSlots::watch_forming(std::size_t slot) {
   }
   if (ticks >= kUnformedTicks) {
     events_.on_alive(id_of(slot), false);
-    events_.on_unformed(id_of(slot));
+    // Elsewhere a suspect would be one that nobody knows, and end another group.
+    if (!slots_[slot].searching) {
+      events_.on_unformed(id_of(slot));
+    }
   }
 }
 

@@ -195,6 +195,7 @@ Result<Planned> make_plan(const wire::PlannerBootstrap& asked) {
   PHALANX_TRY(const kernels::Isa isa, kernels::resolve_isa(asked.isa));
   plan.isa = kernels::isa_name(isa);
   plan.model_config = checkpoint::to_record(config);
+  plan.structure_hash = checkpoint.structure_hash();
   plan.model_name = checkpoint::model_name_of(asked.model_path);
   plan.model_summary = summary_of(config);
   plan.weight_summary = checkpoint::describe(config.formats);

@@ -140,6 +140,7 @@ wire::LoaderBootstrap loader_bootstrap_of(const Options& options, const LeaderPl
   bootstrap.common = common_of(options);
   bootstrap.model_path = options.model;
   bootstrap.model_config = plan.made.model_config;
+  bootstrap.structure_hash = plan.made.structure_hash;
   bootstrap.tp = static_cast<std::uint32_t>(options.tp);
   bootstrap.arena_bytes = plan.arena_bytes(options);
   return bootstrap;

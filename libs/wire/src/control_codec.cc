@@ -77,6 +77,7 @@ void fields(Archive& archive, Message& message) {
   archive.structure("common", message.common);
   archive.text("model_path", message.model_path, kMaxPathBytes);
   archive.text("model_config", message.model_config, kMaxConfigBytes);
+  archive.number("structure_hash", message.structure_hash);
   archive.number("tp", message.tp, 1, kMaxRanks);
   archive.number("arena_bytes", message.arena_bytes);
 }
@@ -125,6 +126,7 @@ void fields(Archive& archive, Message& message) {
 template <typename Archive, Like<ServerPlan> Message>
 void fields(Archive& archive, Message& message) {
   archive.text("model_config", message.model_config, kMaxConfigBytes);
+  archive.number("structure_hash", message.structure_hash);
   archive.text("model_name", message.model_name, kMaxNameBytes);
   archive.text("model_summary", message.model_summary, kMaxNameBytes);
   archive.text("weight_summary", message.weight_summary, kMaxNameBytes);

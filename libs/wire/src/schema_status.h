@@ -24,6 +24,7 @@ void fields(Archive& archive, Message& message) {
   archive.id("epoch", message.epoch);
   archive.id("last_step", message.last_step);
   archive.boolean("recovering", message.recovering);
+  archive.boolean("searching", message.searching);
   archive.number("running", message.running);
   archive.number("waiting", message.waiting);
   archive.number("kv_blocks_free", message.kv_blocks_free);

@@ -38,6 +38,12 @@ Result<std::uint64_t> load(fleet::ChildStart& start, const wire::LoaderBootstrap
               checkpoint::from_record(bootstrap.model_config));
   checkpoint::ModelFolder folder(bootstrap.model_path);
   PHALANX_TRY(const checkpoint::Checkpoint checkpoint, checkpoint::Checkpoint::open(folder));
+  if (checkpoint.structure_hash() != bootstrap.structure_hash) {
+    return failed_precondition(
+        bootstrap.model_path +
+        ": expected the files that this start was planned from, found others: "
+        "they have changed since; start again when they are complete");
+  }
   PHALANX_RETURN_IF_ERROR(back(start, arena));
   PHALANX_TRY(os::Mapping mapping, arena.map(os::Access::kReadWrite));
   PHALANX_RETURN_IF_ERROR(mapping.exclude_from_dumps());

@@ -13,7 +13,7 @@
 
 namespace phalanx::wire {
 
-// A message whose bytes are kept in proto/golden/v13/<name>.bin.
+// A message whose bytes are kept in proto/golden/v14/<name>.bin.
 struct Golden {
   std::string name;
   std::string bytes;                              // as encoded by this build
@@ -263,6 +263,7 @@ inline std::vector<Golden> golden_control_records() {
              LoaderBootstrap{.common = common,
                              .model_path = "deploy/models/phalanx-tiny",
                              .model_config = "model_type=5:qwen3 layers=2",
+                             .structure_hash = 0x8877665544332211ULL,
                              .tp = 2,
                              .arena_bytes = 4'194'304}),
       record("control_epoch_segment",
@@ -314,6 +315,7 @@ inline std::vector<Golden> golden_control_records() {
                               .kv_memory_bytes = 1'073'741'824}),
       record("control_server_plan",
              ServerPlan{.model_config = "model_type=5:qwen3 layers=2",
+                        .structure_hash = 0x8877665544332211ULL,
                         .model_name = "phalanx-tiny",
                         .model_summary = "qwen3, 2 layers",
                         .weight_summary = "int8-g32, head bf16",

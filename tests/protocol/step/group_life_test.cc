@@ -122,7 +122,7 @@ TEST(GroupDeath, CostsNoKvWhenTheRankWasKilledFromOutside) {
 }
 
 TEST(GroupDeath, CostsTheKvWhenTheRankMayHaveWrittenAnywhere) {
-  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS}) {
     ReplicaWorld world({});
     ASSERT_TRUE(world.start());
     world.submit(world.request(1, 100, 20));
@@ -159,6 +159,43 @@ TEST(GroupDeath, AfterTheAnswerConfirmsTheStepAndThenRecovers) {
   EXPECT_EQ(world.engine.status().drains, 0U) << "the step was complete";
   EXPECT_GT(world.engine.status().last_step, before);
   ASSERT_TRUE(world.run_to_ends());
+}
+
+// The other one is freed by the abort word, and its answer comes before the death is known.
+TEST(GroupDeath, AfterTheAnswerIsOneFaultAndNotTwo) {
+  int seen = 0;
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    WorldOptions options;
+    options.restart_limit = 1;
+    options.cluster.reap = 20;
+    options.cluster.seed = seed;
+    ReplicaWorld world(options);
+    ASSERT_TRUE(world.start());
+    bool answered = false;
+    world.transport.judge_with([&](const Passage& passage) {
+      if (passage.direction == Direction::kToReplica && passage.rank == kSecond && !answered &&
+          world.cluster.executing(kFirst, RankOp::kStep)) {
+        answered = true;
+        world.cluster.freeze(kFirst);
+      }
+      return Treatment{};
+    });
+    world.submit(world.request(1, 20, 1));  // one step, and none is sent behind it
+    if (!world.run_until([&] { return answered; }, 100)) {
+      continue;  // the first one was the faster
+    }
+    ++seen;
+    world.pass(3);
+    world.cluster.crash(kSecond, SIGKILL);
+    world.pass(2);
+    world.cluster.raise_abort();  // as whoever watches the lifeline does
+    world.cluster.thaw(kFirst);
+    ASSERT_TRUE(world.run_to_ends()) << world.engine.status().last_error;
+    EXPECT_EQ(entry(world, 1).tokens.size(), 1U);
+    EXPECT_EQ(world.engine.status().epoch, Epoch(2));
+    EXPECT_TRUE(world.book.failed.empty());
+  }
+  EXPECT_GT(seen, 2);
 }
 
 TEST(GroupDeath, DuringRecoveryStartsItAnew) {

@@ -127,6 +127,55 @@ TEST(Poison, IsNotWhoWasBesideAnUnexplainedDeath) {
   }
 }
 
+// Not because it has the longest prompt: what was computed when somebody died has passed when it is
+// computed again, and the rest of the prompt is everybody's time.
+TEST(Poison, IsNotLookedForInTheRestOfAPrompt) {
+  WorldOptions options = wide();
+  options.cluster.max_num_batched_tokens = 32;
+  options.cluster.max_model_len = 1024;
+  options.cluster.kv_blocks = 256;
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 20, 60));
+  ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() == 3; }));
+  world.submit(world.request(2, 900, 4));
+  ASSERT_TRUE(world.run_until([&] { return world.engine.scheduler().running() == 2; }));
+  ASSERT_TRUE(world.run_until([&] { return world.cluster.executing(kFirst, RankOp::kStep); }));
+  world.cluster.fail_next(kSecond, RankOp::kStep, internal_error("a defect, once"));
+  const Epoch before = world.engine.status().epoch;
+  ASSERT_TRUE(world.run_until([&] { return world.engine.status().epoch > before; }));
+  const std::size_t tokens = entry(world, 1).tokens.size();
+  ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() >= tokens + 6; }));
+  EXPECT_TRUE(entry(world, 2).tokens.empty()) << "its prompt takes many more steps";
+  ASSERT_TRUE(world.run_to_ends());
+  EXPECT_EQ(entry(world, 1).tokens.size(), 60U);
+  EXPECT_EQ(entry(world, 2).tokens.size(), 4U);
+}
+
+// A machine in need may hang twice in the life of one long stream that happens to be alone.
+TEST(Poison, IsNotWhoGotFarBetweenTwoDeaths) {
+  WorldOptions options = wide();
+  options.cluster.max_model_len = 1024;
+  options.restart_limit = 10;  // each is held against the group
+  ReplicaWorld world(options);
+  ASSERT_TRUE(world.start());
+  world.submit(world.request(1, 20, 300));
+  for (int i = 0; i < 3; ++i) {
+    const std::size_t tokens = entry(world, 1).tokens.size();
+    ASSERT_TRUE(world.run_until([&] { return entry(world, 1).tokens.size() > tokens + 80; }));
+    ASSERT_TRUE(world.run_until([&] { return world.cluster.executing(kFirst, RankOp::kStep); }));
+    world.cluster.fail_next(kSecond, RankOp::kStep, internal_error("a defect"));
+    const Epoch now = world.engine.status().epoch;
+    ASSERT_TRUE(world.run_until([&] { return world.engine.status().epoch > now; }));
+    if (i == 0) {
+      EXPECT_TRUE(world.engine.status().searching);
+    }
+  }
+  ASSERT_TRUE(world.run_to_ends()) << world.engine.status().last_error;
+  EXPECT_EQ(entry(world, 1).tokens.size(), 300U);
+  EXPECT_FALSE(world.engine.status().searching);
+}
+
 TEST(Poison, UnexplainedDeathsCountAgainstTheGroup) {
   ReplicaWorld world(wide());  // two restarts are allowed
   ASSERT_TRUE(world.start());

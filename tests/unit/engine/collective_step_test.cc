@@ -207,6 +207,16 @@ TEST_F(CollectiveStepTest, IsPatientWhileAnythingMoves) {
   EXPECT_TRUE(take(reply(1)));
 }
 
+// Replica and ranks share cores: where the ranks run, the ticks of the replica are late.
+TEST_F(CollectiveStepTest, MovementThatALateTickSeesIsMovement) {
+  begin(2);
+  for (int i = 0; i < 20; ++i) {
+    tick(1, {1, 1}, false);
+    tick(1, {0, 0}, true);
+  }
+  EXPECT_EQ(port.aborts, 0);
+}
+
 TEST_F(CollectiveStepTest, NamesTheHangWhenTheAbortFreedEverybody) {
   CollectiveStep& step = begin(2);
   tick(5);
@@ -282,7 +292,7 @@ TEST(RankDeath, TrustsTheKvOfWhoeverWasEndedFromOutside) {
   for (const int signal : {SIGKILL, SIGTERM, SIGINT, SIGHUP}) {
     EXPECT_TRUE(kv_survives(RankDeath{true, signal, ""}));
   }
-  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS}) {
     EXPECT_FALSE(kv_survives(RankDeath{true, signal, "", DeathOrigin::kOwn}));
     EXPECT_TRUE(kv_survives(RankDeath{true, signal, "", DeathOrigin::kSent}));
   }

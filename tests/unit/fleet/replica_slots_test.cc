@@ -3,128 +3,16 @@
 #include "phalanx/fleet/replica_slots.h"
 
 #include <csignal>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "support/fake_process_runner.h"
-#include "support/manual_clock.h"
+#include "replica_slots_world.h"
 
 namespace phalanx::fleet {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using supervise::State;
-
-struct World {
-  explicit World(std::size_t replicas) : slots(replicas, options(), runner, events, clock) {
-    const auto note = [this](const std::string& what, ReplicaId replica) {
-      notes.push_back(what + " " + std::to_string(replica.value()));
-    };
-    events.on_ready = [note](ReplicaId replica, std::uint64_t) { note("ready", replica); };
-    events.on_down = [note](ReplicaId replica) { note("down", replica); };
-    events.on_lost = [note](ReplicaId replica) { note("lost", replica); };
-    events.on_started = [](ReplicaId) {};
-    events.on_alive = [this](ReplicaId replica, bool is) { alive[replica.value()] = is; };
-    events.on_unformed = [note](ReplicaId replica) { note("unformed", replica); };
-    events.on_draining = [note](ReplicaId replica, bool draining) {
-      note(draining ? "draining" : "resumed", replica);
-    };
-    events.on_died = [this](ReplicaId, bool by_itself, const std::string&) {
-      own = by_itself;
-      return by_itself;
-    };
-    events.on_reaped = [note](ReplicaId replica) { note("died", replica); };
-    events.on_failed = [this, note](ReplicaId replica, const Error& error) {
-      note("failed", replica);
-      cause = error.message();
-    };
-    events.on_rolled = [this] { ++rolled; };
-    events.on_stopped = [this] { stopped = true; };
-    runner.on_spawn = [this](std::size_t slot, Incarnation incarnation) {
-      slots.on_spawned(slot, incarnation);
-    };
-  }
-
-  [[nodiscard]] static supervise::SupervisorOptions options() {
-    supervise::SupervisorOptions result;
-    result.restart.backoff = {milliseconds(100), seconds(10), 0.0};
-    result.restart.intensity = {2, seconds(60)};
-    return result;
-  }
-
-  [[nodiscard]] supervise::SlotStatus status(std::uint32_t slot) const {
-    return slots.status(ReplicaId(slot));
-  }
-  [[nodiscard]] std::uint32_t incarnation(std::uint32_t slot) const {
-    return status(slot).incarnation.value();
-  }
-
-  void ready(std::uint32_t slot) {
-    slots.on_hello(slot, status(slot).incarnation);
-    slots.on_ready(slot, status(slot).incarnation, 11);
-  }
-  void start() {
-    slots.start_all();
-    for (std::uint32_t slot = 0; slot < slots.size(); ++slot) {
-      ready(slot);
-    }
-  }
-  // The process of `slot` ends, is reaped, and its ranks are gone.
-  void die(std::uint32_t slot,
-           os::ExitReason reason = os::Signaled{SIGKILL, false},
-           DeathOrigin origin = DeathOrigin::kSent) {
-    supervise::Death death;
-    death.slot = slot;
-    death.incarnation = runner.end(slot).incarnation;
-    death.reason = reason;
-    death.origin = origin;
-    slots.on_lost(slot);
-    slots.on_exit(slots.judge(death));
-  }
-  void pass(Duration duration) {
-    for (Duration gone{}; gone < duration; gone += milliseconds(100)) {
-      clock.advance(milliseconds(100));
-      for (std::uint32_t slot = 0; slot < slots.size(); ++slot) {
-        if (runner.processes.count(slot) > 0) {
-          slots.on_heartbeat(slot);
-        }
-      }
-      slots.on_tick();
-    }
-  }
-  // Those that are asked to stop do; those that are started become ready.
-  void settle() {
-    for (int i = 0; i < 20; ++i) {
-      for (std::uint32_t slot = 0; slot < slots.size(); ++slot) {
-        const auto process = runner.processes.find(slot);
-        if (process != runner.processes.end() && process->second.asked_to_stop) {
-          die(slot, os::Exited{0});
-        }
-        if (status(slot).state == State::kStarting) {
-          ready(slot);
-        }
-      }
-      pass(milliseconds(100));
-    }
-  }
-  [[nodiscard]] std::vector<std::string> take() { return std::exchange(notes, {}); }
-
-  test::ManualClock clock;
-  test::FakeProcessRunner runner;
-  ReplicaEvents events;
-  std::vector<std::string> notes;
-  std::map<std::uint32_t, bool> alive;
-  bool own = false;   // what the last death was told as
-  std::string cause;  // of the last failure
-  int rolled = 0;
-  bool stopped = false;
-  ReplicaSlots slots;
-};
 
 using Notes = std::vector<std::string>;
 
@@ -297,70 +185,6 @@ TEST(ReplicaSlots, AReplicaThatComesBackNoMoreLeavesTheOthersAlone) {
   EXPECT_TRUE(world.slots.any_may_serve());
 }
 
-TEST(ReplicaSlots, ARollRestartsEachOnceOneAfterTheOther) {
-  World world(2);
-  world.start();
-  world.slots.roll();
-  EXPECT_TRUE(world.runner.processes[0].asked_to_stop);
-  EXPECT_FALSE(world.runner.processes[1].asked_to_stop);
-  world.settle();
-  EXPECT_EQ(world.incarnation(0), 2U);
-  EXPECT_EQ(world.incarnation(1), 2U);
-  EXPECT_EQ(world.rolled, 1);
-}
-
-TEST(ReplicaSlots, ARollTakesNoneAwayWhileAnotherThatHasGivenUpIsEnding) {
-  World world(3);
-  world.start();
-  world.slots.roll();
-  world.slots.on_giving_up(2, Incarnation(1), unavailable("too many faults"));
-  world.die(0, os::Exited{0});
-  world.ready(0);
-  world.pass(milliseconds(500));
-  EXPECT_FALSE(world.runner.processes[1].asked_to_stop);
-  world.die(2, os::Exited{69}, DeathOrigin::kOwn);
-  world.settle();
-  EXPECT_EQ(world.incarnation(1), 2U);
-  EXPECT_EQ(world.rolled, 1);
-}
-
-// Its lifeline is free, and its process stays: its turn comes like that of any other.
-TEST(ReplicaSlots, ARollReplacesOneThatIsDyingAndNotGone) {
-  World world(2);
-  world.start();
-  world.slots.on_lost(1);
-  EXPECT_EQ(world.status(1).state, State::kReady);
-  world.slots.roll();
-  world.settle();
-  EXPECT_EQ(world.incarnation(0), 2U);
-  EXPECT_EQ(world.incarnation(1), 2U);
-  EXPECT_EQ(world.rolled, 1);
-}
-
-// Neither while another one is waited for, nor when it is its own turn.
-TEST(ReplicaSlots, ARollLeavesOutOneThatNothingEnds) {
-  World world(3);
-  world.start();
-  world.slots.on_hung(1, world.status(1).incarnation, "frozen");
-  world.slots.roll();
-  EXPECT_FALSE(world.runner.processes[0].asked_to_stop) << "it is killed, and comes back";
-  world.pass(seconds(6));
-  EXPECT_TRUE(world.runner.processes[0].asked_to_stop) << "it did not die of that in 5 s";
-  world.settle();
-  EXPECT_EQ(world.incarnation(0), 2U);
-  EXPECT_EQ(world.incarnation(2), 2U);
-  EXPECT_EQ(world.rolled, 1);
-
-  world.slots.roll();
-  EXPECT_TRUE(world.runner.processes[0].asked_to_stop);
-  world.pass(seconds(18));  // 10 for the message, 2 for SIGTERM, 5 for SIGKILL
-  EXPECT_EQ(world.incarnation(0), 2U);
-  EXPECT_TRUE(world.runner.processes[2].asked_to_stop);
-  world.die(2, os::Exited{0});
-  world.ready(2);
-  EXPECT_EQ(world.rolled, 2);
-}
-
 // It lacked something, and then took long to end: it is started again as often as it takes.
 TEST(ReplicaSlots, OneThatHasGivenUpAndHangsIsWhatItSaid) {
   World world(1);
@@ -377,57 +201,6 @@ TEST(ReplicaSlots, OneThatHasGivenUpAndHangsIsWhatItSaid) {
     world.settle();
     ASSERT_EQ(world.status(0).state, State::kReady) << "round " << round;
   }
-}
-
-TEST(ReplicaSlots, HangUpsDuringARollAreOneMoreRollAndWedgeNothing) {
-  World world(2);
-  world.start();
-  world.slots.roll();
-  world.slots.roll();
-  world.die(0, os::Exited{0});
-  world.slots.roll();
-  world.settle();
-  world.settle();
-  EXPECT_EQ(world.incarnation(0), 3U);
-  EXPECT_EQ(world.incarnation(1), 3U);
-  EXPECT_EQ(world.rolled, 1);
-  world.slots.roll();
-  world.settle();
-  EXPECT_EQ(world.incarnation(1), 4U);
-  EXPECT_EQ(world.rolled, 2);
-}
-
-TEST(ReplicaSlots, ASlotThatFailsDuringARollEndsItAndTheNextOneRevivesIt) {
-  World world(2);
-  world.start();
-  world.slots.roll();
-  world.die(0, os::Exited{0});
-  for (int i = 0; i < 3; ++i) {
-    world.die(0);
-    world.pass(seconds(1));
-  }
-  EXPECT_EQ(world.status(0).state, State::kFailed);
-  EXPECT_EQ(world.rolled, 1);
-  EXPECT_FALSE(world.runner.processes[1].asked_to_stop) << "what one did not survive";
-  world.slots.roll();
-  world.settle();
-  EXPECT_EQ(world.rolled, 2);
-  EXPECT_EQ(world.status(0).state, State::kReady);
-  EXPECT_EQ(world.incarnation(1), 2U);
-}
-
-TEST(ReplicaSlots, AStopDropsTheRoll) {
-  World world(2);
-  world.start();
-  world.slots.roll();
-  world.slots.stop_all();
-  EXPECT_FALSE(world.stopped);
-  world.settle();
-  EXPECT_TRUE(world.stopped);
-  EXPECT_EQ(world.incarnation(0), 1U);
-  world.slots.roll();
-  world.pass(seconds(1));
-  EXPECT_TRUE(world.runner.processes.empty());
 }
 
 TEST(ReplicaSlots, ALostReplicaHasNoReadyRanks) {
@@ -489,6 +262,23 @@ TEST(ReplicaSlots, AGroupThatDoesNotFormIsToldAtEveryTickUntilItDoes) {
   world.die(0);
   world.pass(limit);
   EXPECT_EQ(world.take(), (Notes{"lost 0", "died 0"})) << "what follows is a new one";
+}
+
+TEST(ReplicaSlots, OneThatLooksForACulpritKeepsItsSuspects) {
+  World world(2);
+  world.start();
+  wire::ReplicaStatus searching;
+  searching.recovering = true;
+  searching.searching = true;
+  world.slots.on_status(0, Incarnation(1), searching);
+  static_cast<void>(world.take());
+  world.pass(seconds(10));
+  EXPECT_TRUE(world.take().empty());
+  EXPECT_FALSE(world.alive[0]) << "others are better elsewhere";
+  searching.searching = false;
+  world.slots.on_status(0, Incarnation(1), searching);
+  world.pass(milliseconds(100));
+  EXPECT_EQ(world.take(), std::vector<std::string>{"unformed 0"});
 }
 
 TEST(ReplicaSlots, SilenceIsAHangAndTicksThatComeLateHardlyCount) {

@@ -24,6 +24,7 @@ Options options_of_two_by_two() {
 wire::ServerPlan made_plan() {
   wire::ServerPlan made;
   made.model_config = "layers=2";
+  made.structure_hash = 77;
   made.model_name = "phalanx-tiny";
   made.model_summary = "qwen3, 2 layers";
   made.weight_summary = "int8";
@@ -99,6 +100,7 @@ TEST(LeaderPlan, TellsReplicasAndLoaderWhatWasMade) {
   const wire::LoaderBootstrap loader = loader_bootstrap_of(options, plan);
   EXPECT_EQ(loader.model_path, options.model);
   EXPECT_EQ(loader.model_config, "layers=2");
+  EXPECT_EQ(loader.structure_hash, 77U);
   EXPECT_EQ(loader.tp, 2U);
   EXPECT_EQ(loader.arena_bytes, plan.made.weight_bytes);
 }

@@ -152,6 +152,7 @@ class RandomMessages {
         return LoaderBootstrap{.common = common(),
                                .model_path = text(300),
                                .model_config = text(100),
+                               .structure_hash = word(),
                                .tp = 1 + below(kMaxRanks),
                                .arena_bytes = word()};
       case 3:
@@ -514,6 +515,7 @@ class RandomMessages {
 
   ServerPlan server_plan() {
     ServerPlan result{.model_config = text(100),
+                      .structure_hash = word(),
                       .model_name = text(50),
                       .model_summary = text(100),
                       .weight_summary = text(100),

@@ -14,8 +14,7 @@ namespace phalanx {
 
 // Finds among units of work the one that kills whoever runs it. Those that ran when somebody died
 // are run again in halves, one half at a time, until each has got further or one has killed alone
-// twice. What was shared is forgiven by getting further; what one did alone is not, as long as it
-// is here.
+// twice. What was shared is forgiven by getting further; what one did alone by forgive() only.
 //
 // A value without clocks or processes: the owner runs testing() and nothing else while active(),
 // and tells what becomes of it. Ids need an order.
@@ -52,6 +51,9 @@ class Bisection {
       settle();
     }
   }
+
+  // It got so much further that what it did alone cannot be what it does.
+  void forgive(const Id& id) { alone_.erase(id); }
 
   // Only what `here` holds for still exists. A search that loses a suspect accuses nobody else.
   template <typename Predicate>

@@ -137,7 +137,8 @@ class CollectiveStep {
   void abort();
   void kill(RankId rank, Error error);
   void kill_owing(const Error& error);
-  void count_quiet_tick(const ProgressTick& tick);
+  [[nodiscard]] bool has_moved(const ProgressTick& tick) const;
+  void count_quiet_tick(bool moved);
 
   RankPort& port_;
   StepIdentity identity_;

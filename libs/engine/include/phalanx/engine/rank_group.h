@@ -102,8 +102,8 @@ class RankGroup final : private RankPort {
 
   struct Slot {
     bool alive = false;
-    bool doomed = false;  // a kill was sent, its death is not reported yet
-    bool dying = false;   // its lifeline became free before that
+    bool doomed = false;  // it ends, by a kill or as it is dying: its death is still to be reported
+    bool dying = false;   // its lifeline became free before a kill was sent
   };
   struct Trial {  // a fault whose deaths are still to be heard
     StepFault fault;

@@ -176,9 +176,9 @@ class ReplicaEngine final : private GroupClient {
   RankGroup group_;
   RequestLog log_;
   Bisection<SequenceId> bisection_;
-
-  std::optional<StepPlan> plan_;   // of the step in flight
-  std::optional<StepPlan> ahead_;  // of the one sent behind it
+  std::map<SequenceId, std::uint32_t> blamed_at_;  // ends of rows in the step that was blamed
+  std::optional<StepPlan> plan_;                   // of the step in flight
+  std::optional<StepPlan> ahead_;                  // of the one sent behind it
   std::vector<step::SampleResult> samples_;
   SteadyTime step_started_;
   Epoch step_epoch_;  // in which it was begun

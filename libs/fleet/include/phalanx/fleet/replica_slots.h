@@ -27,7 +27,8 @@ struct ReplicaEvents {
   // incarnation, was not asked to end, and its ranks are a group, as far as is known.
   std::function<void(ReplicaId, bool alive)> on_alive;
   std::function<void(ReplicaId)> on_lost;  // its incarnation is over; told once or more often
-  // Its ranks have been no group for kUnformedTicks, which may last; at every tick until they are.
+  // Its ranks have been no group for kUnformedTicks, which may last, and it looks for no culprit;
+  // at every tick until they are.
   std::function<void(ReplicaId)> on_unformed;
   // It is dead. `own`: by what it was doing, not by a signal, a stop or an end that was asked for.
   // True: the death is held against requests, and costs the replica no restart. Also told when it
@@ -91,6 +92,7 @@ class ReplicaSlots final : public supervise::SupervisorListener {
   // It cannot go on and is about to end: its requests go on elsewhere at once.
   void on_giving_up(std::size_t slot, Incarnation incarnation, const Error& error);
   void on_hung(std::size_t slot, Incarnation incarnation, const std::string& evidence);
+  void condemn(std::size_t slot, Incarnation incarnation, const Error& why);  // it is broken
   void on_asked_to_stop(std::size_t slot);
   void on_lost(std::size_t slot);  // it dies, or has died; may be told again
   // Tells events.on_died() of a death; the answer is the death as it counts.
@@ -126,6 +128,7 @@ class ReplicaSlots final : public supervise::SupervisorListener {
     std::uint64_t numerics = 0;        // fingerprint that it named with its readiness
     std::uint32_t quiet_ticks = 0;     // ticks on time since its last heartbeat
     bool recovering = false;           // as it has said last
+    bool searching = false;            // likewise
     std::uint32_t unformed_ticks = 0;  // ticks on time since it has begun to say so
   };
 

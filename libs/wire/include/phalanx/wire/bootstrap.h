@@ -76,8 +76,9 @@ struct LoaderBootstrap {
   ChildCommon common{};
   std::string model_path{};
   std::string
-      model_config{};    // checkpoint::to_record(): what the planner read there, and the formats
-  std::uint32_t tp = 1;  // ranks of a group, for which the arena is laid out
+      model_config{};  // checkpoint::to_record(): what the planner read there, and the formats
+  std::uint64_t structure_hash = 0;  // as ServerPlan's: of the files that are to be packed
+  std::uint32_t tp = 1;              // ranks of a group, for which the arena is laid out
   std::uint64_t arena_bytes = 0;
   friend bool operator==(const LoaderBootstrap&, const LoaderBootstrap&) = default;
 };
@@ -100,12 +101,13 @@ struct PlannerBootstrap {
 // planner → leader: all that the leader knows of a model. Descriptor [0]: memfd with the source of
 // tokenizer and templates, as fronts get it (tokenizer::to_bytes()), mapped by nobody.
 struct ServerPlan {
-  std::string model_config{};    // checkpoint::to_record(), with the formats to pack in
-  std::string model_name{};      // after its folder or file
-  std::string model_summary{};   // for people: architecture and sizes
-  std::string weight_summary{};  // for people: the formats to pack in
-  std::string isa{};             // name of the instruction set, chosen
-  step::RankLimits limits{};     // derived where they were not asked for
+  std::string model_config{};        // checkpoint::to_record(), with the formats to pack in
+  std::uint64_t structure_hash = 0;  // checkpoint::Checkpoint::structure_hash()
+  std::string model_name{};          // after its folder or file
+  std::string model_summary{};       // for people: architecture and sizes
+  std::string weight_summary{};      // for people: the formats to pack in
+  std::string isa{};                 // name of the instruction set, chosen
+  step::RankLimits limits{};         // derived where they were not asked for
   std::uint32_t vocab = 0;
   step::SamplingParams default_sampling{};  // of generation_config.json
   std::vector<TokenId> end_tokens{};        // ids, ascending, at most step::kMaxEndTokens

@@ -132,6 +132,7 @@ struct ReplicaStatus {
   Epoch epoch{};
   StepId last_step{};
   bool recovering = false;
+  bool searching = false;  // for the sequence that ends the ranks: it is to stay until it is found
   std::uint32_t running = 0;
   std::uint32_t waiting = 0;
   std::uint32_t kv_blocks_free = 0;
