@@ -190,10 +190,16 @@ Status Checkpoint::open_files(FileSource& files) {
     }
   }
   file_of_ = std::move(index->file_of);
-  // Readers take all that lies in these files, whatever the index names of it.
+  // Readers take all that lies in these files, whatever the index names of it, and of two of a name
+  // some the one and some the other.
   for (std::size_t number = 0; number < directories_.size(); ++number) {
     for (const auto& [name, entry] : directories_[number]) {
-      file_of_.emplace(name, number);
+      const std::size_t other = file_of_.emplace(name, number).first->second;
+      if (other != number && directories_[other].contains(name)) {
+        return data_loss("tensor \"" + name + "\": expected in one file, found in " +
+                         file_names_[std::min(other, number)] + " and in " +
+                         file_names_[std::max(other, number)]);
+      }
     }
   }
   return ok();

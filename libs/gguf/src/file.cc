@@ -113,6 +113,11 @@ class Reader {
     Counts counts;
     PHALANX_TRY(counts.tensors, cursor_.number<std::uint64_t>("the tensor count"));
     PHALANX_TRY(counts.keys, cursor_.count(kLeastKeyBytes, "keys"));
+    if (counts.tensors > kMaxTensors || counts.keys > kMaxKeys) {
+      return data_loss("expected at most " + std::to_string(kMaxTensors) + " tensors and " +
+                       std::to_string(kMaxKeys) + " keys, found " + std::to_string(counts.tensors) +
+                       " and " + std::to_string(counts.keys));
+    }
     return counts;
   }
 

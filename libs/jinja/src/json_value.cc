@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -13,6 +16,13 @@
 
 namespace phalanx::jinja {
 namespace {
+
+// What a text and a container take beside their characters and items, with the allocator's share.
+constexpr std::size_t kTextBytes = sizeof(MarkedText) + 48;
+constexpr std::size_t kContainerBytes = sizeof(Dict) + 128;
+// Names of members that are kept once: those of the protocol are few and short.
+constexpr std::size_t kMaxSharedNames = 64;
+constexpr std::size_t kMaxSharedNameBytes = 32;
 
 TextPtr user_text(std::string& text) {
   return std::make_shared<const MarkedText>(MarkedText::user(std::move(text)));
@@ -38,10 +48,24 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     }
     return add(Value(value));
   }
-  bool string(string_t& value) override { return add(Value(user_text(value))); }
+  bool string(string_t& value) override {
+    return charge(kTextBytes + value.size()) && add(Value(user_text(value)));
+  }
   bool binary(binary_t& /*value*/) override { return false; }
   bool key(string_t& name) override {
+    if (const auto known = names_.find(name); known != names_.end()) {
+      open_.back().key = known->second;
+      return true;
+    }
+    if (!charge(kTextBytes + name.size())) {
+      return false;
+    }
+    const bool is_shared = names_.size() < kMaxSharedNames && name.size() <= kMaxSharedNameBytes;
+    const std::string copy = is_shared ? name : std::string();
     open_.back().key = user_text(name);
+    if (is_shared) {
+      names_.emplace(copy, open_.back().key);
+    }
     return true;
   }
   bool start_object(std::size_t /*size*/) override { return open(/*is_dict=*/true); }
@@ -71,6 +95,9 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
       fault_ = "nested deeper than " + std::to_string(kMaxValueDepth);
       return false;
     }
+    if (!charge(kContainerBytes)) {
+      return false;
+    }
     open_.push_back({is_dict, {}, {}, nullptr});
     return true;
   }
@@ -91,7 +118,19 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     return add(Value(Value::BigInteger{std::make_shared<const std::string>(std::move(digits))}));
   }
 
+  // Before it is taken: a list of two characters takes a hundred times as much as its text.
+  bool charge(std::size_t bytes) {
+    taken_ += bytes;
+    if (taken_ > kMaxWalkBytes) {
+      fault_ = "too much: its values take more than " + std::to_string(kMaxWalkBytes >> 20) + " MB";
+    }
+    return taken_ <= kMaxWalkBytes;
+  }
+
   bool add(Value value) {
+    if (!charge(2 * sizeof(Value))) {  // a list that grows has room for twice its items
+      return false;
+    }
     if (open_.empty()) {
       root_ = std::move(value);
     } else if (open_.back().is_dict) {
@@ -103,6 +142,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   }
 
   std::vector<Open> open_;
+  std::unordered_map<std::string, TextPtr> names_;
+  std::size_t taken_ = 0;
   Value root_;
   std::string fault_;
 };

@@ -194,6 +194,10 @@ bool is_program(const std::string& path) {
 
 Result<HeldProgram> HeldProgram::open(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  const int error = fd.valid() ? 0 : errno;
+  if (error == EMFILE || error == ENFILE || error == ENOMEM) {
+    return errno_error("opening " + path, error);
+  }
   if (!fd.valid() || !is_program(path)) {
     return not_found(path + ": expected a program, found none that may be run");
   }

@@ -22,7 +22,8 @@ alignas(16) std::array<std::byte, kStackBytes> handler_stack{};
 constinit thread_local std::atomic<std::uint64_t> work_of_this_thread{0};
 
 // Only calls that are safe in a handler. A fault is met again when the instruction runs again, now
-// under the previous disposition; a signal that was sent has to be raised again.
+// under the previous disposition; a signal that was sent has to be raised again, as has that of a
+// call that a filter forbids, which does not run again.
 void on_crash(int signal, siginfo_t* info, void* /*context*/) {
   const int saved = errno;
   if (CrashRecord* const record = record_in_use.load(std::memory_order_acquire)) {
@@ -34,7 +35,7 @@ void on_crash(int signal, siginfo_t* info, void* /*context*/) {
   for (std::size_t i = 0; i < kCrashSignals.size(); ++i) {
     ::sigaction(kCrashSignals[i], &previous[i], nullptr);
   }
-  if (info->si_code <= 0) {
+  if (info->si_code <= 0 || signal == SIGSYS) {
     ::raise(signal);
   }
   errno = saved;

@@ -65,6 +65,10 @@ Status check_wrapper(const fleet::WorkerWrapper& wrapper, const Options& options
   if (wrapper.rank && wrapper.rank->value() >= options.tp) {
     return none("ranks in each replica", options.tp);
   }
+  if (wrapper.role == fleet::WorkerRole::kLoader && options.runner == "sim") {
+    return invalid_argument("\"" + wrapper.text +
+                            "\" selects no worker: with --runner sim no weights are loaded");
+  }
   const auto program = fleet::find_program(wrapper.command.front());
   return program ? ok() : Status(program.error());
 }
@@ -72,9 +76,11 @@ Status check_wrapper(const fleet::WorkerWrapper& wrapper, const Options& options
 // What only a server heeds: its doors, clients and end.
 constexpr const char* kServerFlags[] = {"allowed-hosts",
                                         "allowed-origins",
+                                        "client-memory-bytes",
                                         "fronts",
                                         "host",
                                         "keep-alive-interval",
+                                        "max-body-bytes",
                                         "max-connections",
                                         "max-connections-per-address",
                                         "max-num-queued-reqs",

@@ -377,7 +377,7 @@ Result<flags::FlagTable::Request> parse_options(
                             std::to_string(options->max_num_batched_tokens));
   }
   const std::int64_t memory_needed = options->fronts * 4 * (options->max_body_bytes + kHeadBytes);
-  if (options->client_memory_bytes < memory_needed) {
+  if (options->prompts.empty() && options->client_memory_bytes < memory_needed) {
     return invalid_argument("--client-memory-bytes: expected at least " +
                             std::to_string(memory_needed) +
                             ", so that each front has room for bodies of --max-body-bytes, found " +

@@ -23,7 +23,7 @@ void leave_out_beyond_model(Tokenizer::Data& data, std::vector<AddedToken>& adde
 
 // The end of loading, whatever the file: checks the chat template and makes what finds `added`.
 //
-// Errors: kInvalidArgument  the template is too long or not UTF-8
+// Errors: kInvalidArgument  the template is too long or not UTF-8, or added tokens are too long
 [[nodiscard]] Result<std::unique_ptr<Tokenizer>> finish_tokenizer(
     std::unique_ptr<Tokenizer::Data> data, std::vector<AddedToken> added);
 

@@ -22,6 +22,25 @@ Status check_template(const std::string& source) {
   return is_valid_utf8(source) ? ok() : Status(invalid_argument("expected UTF-8"));
 }
 
+// What finds them takes some tens of bytes for each of theirs.
+Status check_added(const std::vector<AddedToken>& added) {
+  std::size_t all = 0;
+  for (const AddedToken& token : added) {
+    if (token.content.size() > kMaxAddedTokenBytes) {
+      return invalid_argument("id " + std::to_string(token.id) +
+                              ": expected an added token of at most " +
+                              std::to_string(kMaxAddedTokenBytes) + " bytes, found " +
+                              std::to_string(token.content.size()));
+    }
+    all += token.content.size();
+  }
+  if (all > kMaxAddedBytes) {
+    return invalid_argument("expected added tokens of at most " + std::to_string(kMaxAddedBytes) +
+                            " bytes together, found " + std::to_string(all));
+  }
+  return ok();
+}
+
 void make_finders(std::vector<AddedToken> added, Tokenizer::Data& data) {
   std::vector<AddedToken> as_given;
   std::vector<AddedToken> normalized;
@@ -187,6 +206,7 @@ Result<std::unique_ptr<Tokenizer>> finish_tokenizer(std::unique_ptr<Tokenizer::D
       return std::move(status).error().with("chat template");
     }
   }
+  PHALANX_RETURN_IF_ERROR(check_added(added));
   make_finders(std::move(added), *data);
   // The tables of normalisation are made at their first use, which a request should not pay for.
   static_cast<void>(is_plainly_nfc(kReplacementCharacter));

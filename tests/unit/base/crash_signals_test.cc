@@ -9,7 +9,7 @@ namespace phalanx {
 namespace {
 
 TEST(CrashSignals, AreThoseThatAFaultOrAnAbortRaises) {
-  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS}) {
     EXPECT_TRUE(is_crash_signal(signal)) << signal;
   }
   for (const int signal : {0, SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGSTOP, SIGQUIT}) {

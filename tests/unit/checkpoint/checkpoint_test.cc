@@ -535,6 +535,19 @@ TEST(Checkpoint, SeesTensorsOfShardsThatTheIndexDoesNotName) {
   const auto other = Checkpoint::open(*sharded({}, "v_head.weight"));
   ASSERT_TRUE(other.has_value()) << other.error().message();
   EXPECT_EQ(other->unused().text(), "1 tensor of the model not used, the first: v_head.weight");
+  for (const char* twice : {"model.norm.weight", "model.layers.1.input_layernorm.weight"}) {
+    const auto files = sharded({});
+    std::vector<TestTensor> more{{twice, "F32", {1}, std::vector<std::byte>(4)}};
+    files->put("part-3.safetensors", write_safetensors(more));
+    files->put("model.safetensors.index.json",
+               replaced(index_text(*files),
+                        "\"weight_map\":{",
+                        "\"weight_map\":{\"v_head\":\"part-3.safetensors\","));
+    const auto opened = Checkpoint::open(*files);
+    ASSERT_FALSE(opened.has_value());
+    expect_error(
+        opened.error(), Code::kDataLoss, {twice, "expected in one file", "part-3.safetensors"});
+  }
 }
 
 TEST(WeightTensor, RoundsToNearestEven) {

@@ -151,6 +151,7 @@ TEST(GgufFile, RefusesCountsThatLie) {
   expect_refused(keys.claim_keys(std::uint64_t{1} << 60), {"keys", "1152921504606846976"});
   GgufWriter tensors = small_file();
   expect_refused(tensors.claim_tensors(1'000'000'000'000), {"tensors", "1000000000000"});
+  expect_refused(tensors.claim_tensors(1'000'001), {"at most 1000000 tensors", "1000001"});
   // One more than there are: what follows is read as a key, and makes none.
   GgufWriter one_more = small_file();
   expect_refused(one_more.claim_keys(3), {"truncated"});

@@ -346,5 +346,22 @@ TEST(JsonValue, BoundsDepth) {
   EXPECT_FALSE(parse_json_value(std::string(129, '[') + std::string(129, ']'), "x"));
 }
 
+// A text part of a message, which a client may write with three bytes.
+TEST(JsonValue, IsBoundedByTheMemoryThatItTakes) {
+  const auto list_of = [](std::size_t parts) {
+    std::string json = "[";
+    for (std::size_t i = 0; i < parts; ++i) {
+      json += R"({"type":"text","text":""},)";
+    }
+    json.back() = ']';
+    return json;
+  };
+  EXPECT_TRUE(parse_json_value(list_of(100'000), "messages"));
+  const auto refused = parse_json_value(list_of(1'500'000), "messages");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("more than 256 MB"), std::string::npos)
+      << refused.error().message();
+}
+
 }  // namespace
 }  // namespace phalanx::jinja

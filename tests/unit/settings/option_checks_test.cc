@@ -63,6 +63,8 @@ TEST(OptionChecks, WhatIsForAServerIsNotGivenBesideAPrompt) {
                                                      {"--no-strict-api"},
                                                      {"--stream-buffer-bytes", "4096"},
                                                      {"--keep-alive-interval", "0"},
+                                                     {"--client-memory-bytes", "2g"},
+                                                     {"--max-body-bytes", "4096"},
                                                      {"--shutdown-timeout", "1"}};
   for (std::vector<std::string> flags : all) {
     EXPECT_EQ(error_of(flags), "");

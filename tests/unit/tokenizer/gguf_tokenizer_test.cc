@@ -383,6 +383,21 @@ TEST(GgufTokenizer, BoundsTheMergesOfAScoredVocabulary) {
   EXPECT_THAT(loaded.error().message(), HasSubstr("expected at most 4194304 merges"));
 }
 
+TEST(GgufTokenizer, BoundsTheTextOfControlTokens) {
+  Scored one;
+  one.add(std::string(4097, 'x'), 0, kControl);
+  const auto long_one = load(one.file());
+  ASSERT_FALSE(long_one.has_value());
+  EXPECT_THAT(long_one.error().message(), HasSubstr("id 259: expected an added token of at most"));
+  Scored many;
+  for (int i = 0; i < 1025; ++i) {
+    many.add(std::to_string(1000 + i) + std::string(4092, 'x'), 0, kUserDefined);
+  }
+  const auto long_all = load(many.file());
+  ASSERT_FALSE(long_all.has_value());
+  EXPECT_THAT(long_all.error().message(), HasSubstr("at most 4194304 bytes together"));
+}
+
 TEST(GgufTokenizer, RefusesAFileWithoutAVocabulary) {
   const auto tokenizer = load(test::GgufWriter().text("general.name", "x").finish());
   ASSERT_FALSE(tokenizer.has_value());

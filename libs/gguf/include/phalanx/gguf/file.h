@@ -27,6 +27,8 @@ namespace phalanx::gguf {
 
 inline constexpr std::uint32_t kDefaultAlignment = 32;
 inline constexpr std::uint32_t kMaxAlignment = 1U << 20;
+inline constexpr std::uint64_t kMaxTensors = 1'000'000;
+inline constexpr std::uint64_t kMaxKeys = 1'000'000;
 inline constexpr std::size_t kMaxKeyBytes = 65535;
 inline constexpr std::size_t kMaxTensorNameBytes = 256;
 inline constexpr std::size_t kMaxDimensions = 4;

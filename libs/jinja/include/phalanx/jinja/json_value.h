@@ -13,9 +13,9 @@
 namespace phalanx::jinja {
 
 // JSON text as a value; all its strings and keys are user data. A name that stands twice in an
-// object has its last value. Bounded: nesting at most kMaxValueDepth.
+// object has its last value. Bounded: nesting at most kMaxValueDepth, memory about kMaxWalkBytes.
 //
-// Errors: kInvalidArgument  not JSON, nested too deeply; `what` names it in the message
+// Errors: kInvalidArgument  not JSON, nested too deeply, too much; `what` names it in the message
 [[nodiscard]] Result<Value> parse_json_value(std::string_view json, std::string_view what);
 
 struct JsonStyle {

@@ -28,7 +28,8 @@ inline constexpr std::size_t kMaxConfigBytes = std::size_t{4} << 20;    // token
 inline constexpr std::size_t kMaxTemplateBytes = std::size_t{1} << 20;  // a chat template
 inline constexpr TokenId kMaxTokenId = (1 << 22) - 1;
 inline constexpr std::size_t kMaxAddedTokens = std::size_t{1} << 16;
-inline constexpr std::size_t kMaxAddedTokenBytes = 4096;  // of one
+inline constexpr std::size_t kMaxAddedTokenBytes = 4096;             // of one
+inline constexpr std::size_t kMaxAddedBytes = std::size_t{4} << 20;  // of all
 
 struct EncodeOptions {
   // Whether the spelling of a special token ("<|im_end|>") in the text becomes that token. If not,
