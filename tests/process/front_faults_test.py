@@ -294,9 +294,11 @@ class Renewal(unittest.TestCase):
             stream = server.stream("count", max_tokens=400, ignore_eos=True, seed=3).wait_for_tokens(5)
             old = server.front_pids()
             self.assertEqual(server.control("reload", "--fronts").returncode, 0)
+            self.assertEqual(server.status()["state"], "rolling")
             stream.finish()
             self.assertEqual((stream.error, stream.done, stream.finish_reason), (None, True, "length"))
             eventually(lambda: not any(map(alive, old)), 6, "every old front is gone")
+            eventually(lambda: server.status()["state"] == "serving", 6, "all are new")
 
     def test_survives_deaths_of_fronts(self):
         with Server("--dp", 2, "--tp", 1) as server:

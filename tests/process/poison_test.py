@@ -71,6 +71,10 @@ class PoisonedRequest(unittest.TestCase):
     def test_two_replicas(self):
         self.check("--dp", 2)
 
+    def test_two_replicas_whose_ranks_take_long_to_start(self):
+        """A group that is away for long gives its sequences to the other replica, but not while it looks for a culprit."""
+        self.check("--dp", 2, "--worker-wrapper", "rank=sh -c 'sleep 3; exec \"$@\"' --")
+
     def test_again_and_again(self):
         """More of them than the group may be restarted: what is ascribed to a request costs nobody else his replica."""
         with tempfile.TemporaryDirectory() as dumps:

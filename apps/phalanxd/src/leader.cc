@@ -289,6 +289,9 @@ std::string Leader::phase_name() const {
   if (life_.phase() == fleet::Phase::kServing && router_.table().ready_count() < slots().size()) {
     return "degraded";
   }
+  if (life_.phase() == fleet::Phase::kServing && fronts_ && fronts_->renewing()) {
+    return std::string(fleet::to_string(fleet::Phase::kRolling));
+  }
   return std::string(fleet::to_string(life_.phase()));
 }
 

@@ -365,6 +365,15 @@ void Fronts::on_tick() {
   }
 }
 
+bool Fronts::renewing() const {
+  for (std::size_t front = 0; front < quarantine_front_; ++front) {
+    if (host_->outdated(front)) {
+      return true;
+    }
+  }
+  return host_->on_trial();
+}
+
 std::vector<FrontView> Fronts::views() const {
   std::vector<FrontView> views;
   for (std::size_t front = 0; front < host_->size(); ++front) {

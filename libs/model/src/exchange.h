@@ -26,6 +26,19 @@ struct SharedInput {
   std::size_t scales = 0;
 };
 
+// Every part is written by each rank where nobody else writes, read by all behind a meeting, and
+// written again behind another:
+//
+//   part     written by            read by               meeting between   and before the next writing
+//   nodes    products o and down   sum and norm          "nodes"           "rows"
+//   normed   sum and norm          q, k, v; gate, up     "rows"            "nodes"
+//   x        "leave own rows"      "take rows"           "rows that        that of the logits, in which
+//                                                        sample"           all candidates are gathered
+//   sampled  norm of those rows    head                  "rows"            likewise
+//
+// The first norm of a step has no meeting before it. What it writes over was read in the step
+// before, which is over for all ranks: a step is sent behind another that is not answered only
+// where that one samples.
 struct ExchangeLayout {
   SharedInput normed;     // [max_num_batched_tokens], of the layers
   SharedInput sampled;    // [max_num_seqs], of the head

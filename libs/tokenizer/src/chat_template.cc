@@ -23,6 +23,8 @@ MessageForm form_of(const jinja::Template& compiled, std::string_view source) {
                                                 : Contents::kTexts;
   // One that does not know the role would drop the message silently.
   form.knows_developers = source.find("developer") != std::string_view::npos;
+  form.knows_none = compiled.asks_for_none();
+  form.calls_are_texts = compiled.joins_arguments();
   return form;
 }
 

@@ -88,6 +88,42 @@ Result<std::optional<Value>> in_form(const Value& content, Contents contents) {
   return std::optional(std::move(list));
 }
 
+// A call with its arguments as text.
+Result<Value> with_text_arguments(const Value& call) {
+  const Value* const function =
+      call.as_dict() == nullptr ? nullptr : call.as_dict()->find("function");
+  const Value* const arguments = function == nullptr || function->as_dict() == nullptr
+                                     ? nullptr
+                                     : function->as_dict()->find("arguments");
+  if (arguments == nullptr || arguments->as_dict() == nullptr) {
+    return call;
+  }
+  PHALANX_TRY(MarkedText text, jinja::to_json(*arguments, {}, [](std::size_t) { return ok(); }));
+  PHALANX_TRY(Value changed, with_member(*function, "arguments", Value::text(std::move(text))));
+  return with_member(call, "function", std::move(changed));
+}
+
+// A message as the template takes one that calls tools, if it does.
+Result<Value> calls_in_form(Value message, const MessageForm& form) {
+  const Value* const calls = message.as_dict()->find("tool_calls");
+  if (calls == nullptr || calls->as_list() == nullptr) {
+    return message;
+  }
+  if (form.calls_are_texts) {
+    std::vector<Value> items = calls->as_list()->items;
+    for (Value& call : items) {
+      PHALANX_TRY(call, with_text_arguments(call));
+    }
+    PHALANX_TRY(Value list, Value::list(std::move(items)));
+    PHALANX_TRY(message, with_member(message, "tool_calls", std::move(list)));
+  }
+  const MarkedText* const content = text_member(message, "content");
+  if (form.knows_none && content != nullptr && content->size() == 0) {
+    return with_member(message, "content", Value());
+  }
+  return message;
+}
+
 // The list with its last element that has a text marked; nothing if there is none.
 Result<std::optional<Value>> mark_last_part(const jinja::List& parts,
                                             const std::string& mark,
@@ -123,6 +159,7 @@ Result<Value> messages_of(const RenderRequest& request, MessageForm form) {
       PHALANX_TRY(item,
                   with_member(item, "role", Value::literal(is_renamed ? "system" : role->text())));
     }
+    PHALANX_TRY(item, calls_in_form(std::move(item), form));
     const Value* const content = item.as_dict()->find("content");
     PHALANX_TRY(std::optional<Value> changed,
                 in_form(content == nullptr ? Value() : *content, form.contents));

@@ -21,6 +21,8 @@ enum class Contents : std::uint8_t {
 struct MessageForm {
   Contents contents = Contents::kBoth;
   bool knows_developers = true;  // else that role has its older name, which is "system"
+  bool knows_none = false;       // what only calls tools has no content, else an empty one
+  bool calls_are_texts = false;  // arguments are their JSON, else objects
 };
 
 // The messages of a request. Their roles, which are words of the protocol, are the template's own

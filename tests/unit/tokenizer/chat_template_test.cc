@@ -138,6 +138,32 @@ TEST(ChatTemplate, CountsVariablesOfTheRequestAsUserData) {
             (Segments{{"mine", true}}));
 }
 
+// Calls come with an empty content and arguments that are objects, which most templates take.
+TEST(ChatTemplate, GivesCallsAsTheTemplateTakesThem) {
+  constexpr const char* kCalls =
+      R"([{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f","arguments":{"a":1,"b":"x"}}}]},)"
+      R"({"role":"assistant","content":""}])";
+  const auto text_of = [&](std::string_view source) {
+    std::string text;
+    for (const auto& [part, is_user] : segments(source, {.messages_json = kCalls})) {
+      text += part;
+    }
+    return text;
+  };
+  EXPECT_EQ(text_of("{% for m in messages %}{% if m['content'] is not none %}[{{ m['content'] }}]"
+                    "{% else %}{% for c in m['tool_calls'] %}"
+                    "{{ '<' + c['function']['name'] + ' ' + c['function']['arguments'] + '>' }}"
+                    "{% endfor %}{% endif %}{% endfor %}"),
+            R"(<f {"a": 1, "b": "x"}>[])");
+  EXPECT_EQ(text_of("{% set c = messages[0].tool_calls[0].function %}"
+                    "{{ messages[0].content ~ c.name ~ (c.arguments | tojson) ~ c.arguments.a }}"),
+            R"(f{"a": 1, "b": "x"}1)");
+  EXPECT_EQ(
+      text_of("{% set a = messages[0].tool_calls[0].function.arguments %}{% set arguments = a %}"
+              "{{ '' + arguments if arguments is string else arguments | tojson(indent=0) }}"),
+      "{\n\"a\": 1,\n\"b\": \"x\"\n}");
+}
+
 TEST(ChatTemplate, GivesNoSpecialTokenToAnyUserText) {
   const ChatTemplate chat = *ChatTemplate::compile(
       "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content|trim }}"

@@ -107,6 +107,7 @@ class Fronts {
   // nothing else is replaced.
   // Errors: as os::HeldProgram::open(); kFailedPrecondition if that would end connections.
   [[nodiscard]] Status renew(const std::string& program);
+  [[nodiscard]] bool renewing() const;  // one that is to be replaced is still there
 
   void on_tick();  // every supervise::kTickPeriod
 
