@@ -6,6 +6,7 @@ transformers' utils/chat_template_utils.py.
 """
 import copy
 import datetime
+import functools
 import json
 import sys
 
@@ -101,13 +102,53 @@ def joined(messages):
             for m in messages]
 
 
+CALLS = [{"role": "user", "content": "a"},
+         {"role": "assistant", "content": "", "tool_calls": [
+             {"id": "call00000", "type": "function",
+              "function": {"name": "probe_of_calls", "arguments": {"probe_of_arguments": 1}}}]},
+         {"role": "tool", "tool_call_id": "call00000", "name": "probe_of_calls", "content": "b"}]
+
+
+def with_calls(messages, knows_none, are_texts):
+    """Servers get calls with an empty content, and have their arguments as objects."""
+    def in_form(call):
+        function = call.get("function") if isinstance(call, dict) else None
+        if not (are_texts and isinstance(function, dict) and isinstance(function.get("arguments"), dict)):
+            return call
+        return {**call, "function": {**function, "arguments": json.dumps(function["arguments"], ensure_ascii=False)}}
+    changed = []
+    for message in messages:
+        calls = message.get("tool_calls")
+        if isinstance(calls, list):
+            message = {**message, "tool_calls": [in_form(call) for call in calls]}
+            if knows_none and message.get("content") == "":
+                message["content"] = None
+        changed.append(message)
+    return changed
+
+
+@functools.lru_cache(maxsize=64)
+def form_of_calls(env, source, constants):
+    """The first form in which the template shows a call; the usual one if none does."""
+    for form in ((False, False), (True, False), (False, True), (True, True)):
+        try:
+            text = env.from_string(source).render(messages=with_calls(CALLS, *form), tools=None, documents=None,
+                                                  add_generation_prompt=True, **dict(constants))
+        except Exception:  # it does not fit this form, whatever Python says
+            continue
+        if "probe_of_calls" in text and "probe_of_arguments" in text and "'probe_of_arguments'" not in text:
+            return form
+    return False, False
+
+
 def render(env, source, case, constants):
     """A rendering of {messages, tools, documents, variables, add_generation_prompt, continue_final_message}."""
     template = env.from_string(source)
     going_on = case.get("continue_final_message", False)
     if going_on and case.get("add_generation_prompt"):
         raise ValueError("continue_final_message and add_generation_prompt exclude each other")
-    messages, text = case["messages"] if takes_parts(env, source) else joined(case["messages"]), ""
+    messages = with_calls(case["messages"], *form_of_calls(env, source, tuple(sorted(constants.items()))))
+    messages, text = messages if takes_parts(env, source) else joined(messages), ""
     if going_on:
         messages, text = tagged(messages)
     rendered = template.render(messages=messages, tools=case.get("tools"), documents=case.get("documents"),

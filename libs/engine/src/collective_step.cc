@@ -111,7 +111,7 @@ void CollectiveStep::on_tick(const ProgressTick& tick) {
     blocked = blocked || peers_[i].state == State::kBlocked;
   }
   const bool moved = has_moved(tick);
-  if (moved) {
+  if (moved && !aborting_) {
     quiet_ticks_ = 0;  // whether or not the tick counts: it is not those who move that are late
   }
   if (done() || !tick.counted) {

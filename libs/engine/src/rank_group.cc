@@ -259,7 +259,9 @@ void RankGroup::tick_without_step(std::uint32_t periods) {
           form();
         }
       } else if (++reap_ticks_ >= options_.reap_ticks) {
-        fail(deadline_exceeded("a rank was killed and is not gone"));
+        fail(deadline_exceeded("a rank was to end and is not gone"));
+      } else if (reap_ticks_ == options_.reap_ticks / 2) {
+        kill_dying();
       }
       break;
     case State::kStopping:

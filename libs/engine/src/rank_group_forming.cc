@@ -231,7 +231,7 @@ void RankGroup::explain(RankId rank, const RankDeath& death) {
   const RankFailure end{rank, RankFailure::Kind::kDeath, error_of(death, "it died")};
   if (known == of_ranks.end()) {
     of_ranks.insert(of_ranks.begin(), end);
-  } else if (known->kind == RankFailure::Kind::kSuspected) {
+  } else if (known->kind == RankFailure::Kind::kSuspected || is_consequence(*known)) {
     *known = end;
   } else {
     return;
@@ -297,6 +297,14 @@ void RankGroup::doom(RankId rank) {
   if (slot.alive && !slot.doomed) {
     slot.doomed = true;
     port_.kill(rank);
+  }
+}
+
+void RankGroup::kill_dying() {
+  for (std::uint32_t i = 0; i < options_.ranks; ++i) {
+    if (slots_[i].dying) {
+      port_.kill(RankId(i));
+    }
   }
 }
 

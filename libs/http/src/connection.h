@@ -165,7 +165,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool reading_ = false;
   bool writing_ = false;         // flush() is to come
   bool blocked_ = false;         // the socket has taken no more
-  std::size_t burst_ = 0;        // unsent of more than a slow client gets, queued when it was none
+  bool is_fresh_ = false;        // all that waits was queued since nothing did, and not tried yet
+  std::size_t burst_ = 0;        // unsent of that, where it is more than a slow client gets
   bool waits_writable_ = false;  // … or not all of it, since last_progress_: it may be full, too
   bool pumping_ = false;
 };

@@ -87,6 +87,7 @@ void Connection::start_stream(std::uint64_t serial, int status, const Headers& h
   const std::string* type = headers.find("content-type");
   is_sse_ = type != nullptr && type->starts_with("text/event-stream");
   last_write_ = steady_clock().now();
+  is_fresh_ = is_fresh_ || output_.empty();
   output_.push(response_head(status,
                              headers,
                              {.keep_alive = keep_alive_,
@@ -107,6 +108,7 @@ void Connection::write(std::uint64_t serial, std::string data) {
     return;
   }
   last_write_ = steady_clock().now();
+  is_fresh_ = is_fresh_ || output_.empty();
   if (chunked_) {
     output_.push(chunk_head(data.size()));
   }
@@ -116,9 +118,9 @@ void Connection::write(std::uint64_t serial, std::string data) {
   }
   flush_soon();
   const std::size_t most = core_->options.stream_pending_bytes_max;
-  if (!blocked_) {
+  if (is_fresh_) {
     burst_ = output_.bytes() > most ? output_.bytes() : 0;
-  } else if (output_.bytes() > burst_ + most) {
+  } else if (blocked_ && output_.bytes() > burst_ + most) {
     drop_slow();
   }
 }
@@ -210,6 +212,7 @@ std::size_t Connection::flush() {
   const std::size_t copied = written + (journaled_ - journaled);
   sent_ += written;
   burst_ = std::min(burst_, output_.bytes());
+  is_fresh_ = false;
   blocked_ = error == asio::error::would_block;
   const bool waited = std::exchange(waits_writable_, blocked_ || (!error && !output_.empty()));
   if (written > 0) {

@@ -6,26 +6,22 @@ namespace {
 
 using Kind = Expression::Kind;
 
-// `name`, "message.name" or "message['name']".
-bool is_called(const Expression& expression, std::string_view name) {
+// "content", "message.content" or "message['content']", also behind filters.
+bool is_content(const Expression& expression) {
   switch (expression.kind) {
     case Kind::kName:
     case Kind::kAttribute:
-      return expression.name == name;
+      return expression.name == "content";
     case Kind::kItem: {
       const MarkedText* const key = expression.operands[1]->literal.as_text();
-      return key != nullptr && key->text() == name;
+      return key != nullptr && key->text() == "content";
     }
+    case Kind::kBuiltin:
+    case Kind::kSlice:
+      return !expression.operands.empty() && is_content(*expression.operands[0]);
     default:
       return false;
   }
-}
-
-// Something called content, also behind filters.
-bool is_content(const Expression& expression) {
-  const bool wraps = expression.kind == Kind::kBuiltin || expression.kind == Kind::kSlice;
-  return wraps ? !expression.operands.empty() && is_content(*expression.operands[0])
-               : is_called(expression, "content");
 }
 
 bool tells_types(std::string_view builtin) {
@@ -42,10 +38,7 @@ class Surveyor {
     }
   }
 
-  [[nodiscard]] Survey take() {
-    survey_.joins_arguments = survey_.joins_arguments && !looks_at_arguments_;
-    return std::move(survey_);
-  }
+  [[nodiscard]] Survey take() { return std::move(survey_); }
 
  private:
   void visit(const ExpressionPtr& expression) {
@@ -55,13 +48,7 @@ class Surveyor {
     if (expression->kind == Kind::kName) {
       survey_.names.insert(expression->name);
     } else if (expression->kind == Kind::kBuiltin) {
-      visit_builtin(*expression);
-    } else if (expression->kind == Kind::kBinary || expression->kind == Kind::kConcat) {
-      for (const ExpressionPtr& operand : expression->operands) {
-        survey_.joins_arguments = survey_.joins_arguments || is_called(*operand, "arguments");
-      }
-    } else if (expression->kind == Kind::kAttribute && expression->operands[0] != nullptr) {
-      looks_at_arguments_ = looks_at_arguments_ || is_called(*expression->operands[0], "arguments");
+      survey_.asks_for_types = survey_.asks_for_types || tells_types(expression->builtin->name);
     }
     for (const ExpressionPtr& operand : expression->operands) {
       visit(operand);
@@ -69,17 +56,6 @@ class Surveyor {
     for (const auto& [name, operand] : expression->named) {
       visit(operand);
     }
-  }
-
-  void visit_builtin(const Expression& expression) {
-    survey_.asks_for_types = survey_.asks_for_types || tells_types(expression.builtin->name);
-    if (expression.operands.empty() || expression.operands[0] == nullptr) {
-      return;
-    }
-    const Expression& of = *expression.operands[0];
-    survey_.asks_for_none =
-        survey_.asks_for_none || (expression.builtin->name == "none" && is_called(of, "content"));
-    looks_at_arguments_ = looks_at_arguments_ || is_called(of, "arguments");
   }
 
   void visit(const Statement& statement) {
@@ -107,7 +83,6 @@ class Surveyor {
   }
 
   Survey survey_;
-  bool looks_at_arguments_ = false;
 };
 
 }  // namespace

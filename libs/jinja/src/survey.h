@@ -15,9 +15,6 @@ struct Survey {
   // It goes through the parts of something called content, so contents may be lists.
   bool iterates_content = false;
   bool asks_for_types = false;  // whether something is a text, a list or an object
-  bool asks_for_none = false;   // whether something called content is none
-  // It puts something called arguments between texts as it is, and never looks at what it is.
-  bool joins_arguments = false;
 };
 
 [[nodiscard]] Survey survey(const Body& body);

@@ -55,14 +55,6 @@ bool Template::takes_lists_only() const {
   return iterates_content() && !program_->survey.asks_for_types;
 }
 
-bool Template::asks_for_none() const {
-  return program_->survey.asks_for_none;
-}
-
-bool Template::joins_arguments() const {
-  return program_->survey.joins_arguments;
-}
-
 bool Template::iterates_content() const {
   return program_->survey.iterates_content;
 }

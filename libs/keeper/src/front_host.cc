@@ -152,6 +152,7 @@ void FrontHost::on_tick() {
     }
   }
   judge_trial(running_clock().now());
+  arm();
 }
 
 // It gets nothing more: what is still to be told is told to another one, behind its end.

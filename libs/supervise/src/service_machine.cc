@@ -138,7 +138,7 @@ constexpr Row kDrainingRow{{
     stay(State::kDraining, kKill),                              // kHung
     go(State::kBackoff, kRestart),                              // kDied
     go(State::kFailed, kEndForGood),                            // kDiedForGood
-    stay(State::kDraining, kKill),                              // kDeadline: of a kill
+    stay(State::kDraining, kKill),                              // kDeadline: of a death
     stay(State::kDraining),                                     // kBackoffOver
     stay(State::kDraining),                                     // kGiveUp
     stay(State::kDraining),                                     // kDrain

@@ -139,9 +139,7 @@ void Supervisor::on_dying(std::size_t slot, Incarnation incarnation) {
   if (found->status.state == State::kStopping) {
     return;  // which has its own deadlines
   }
-  if (!found->patient) {
-    found->deadline = found->dies_by;
-  }
+  found->deadline = found->dies_by;
   post(slot, Event::kRecovering);
 }
 

@@ -68,7 +68,7 @@ void Supervisor::perform(std::size_t index, Action action) {
       break;
     case kArmStartDeadline:
       slot.deadline.reset();
-      if (slot.doomed || (slot.dying && !slot.patient)) {
+      if (slot.doomed || slot.dying) {
         slot.deadline = slot.dies_by;  // it starts nothing any more
       } else if (!slot.patient) {
         slot.deadline = now + options_.start_timeout;

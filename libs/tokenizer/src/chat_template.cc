@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/tokenizer/chat_template.h"
 
+#include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "phalanx/jinja/json_value.h"
 #include "phalanx/jinja/template.h"
@@ -16,6 +19,10 @@ namespace {
 constexpr std::array<std::string_view, 4> kOwnVariables{
     "messages", "tools", "documents", "add_generation_prompt"};
 
+// Of a look at what a template makes of a conversation of three messages.
+constexpr std::size_t kProbeIterations = 10'000;
+constexpr std::size_t kProbeWorkBytes = std::size_t{4} << 20;
+
 MessageForm form_of(const jinja::Template& compiled, std::string_view source) {
   MessageForm form;
   form.contents = compiled.takes_lists_only()   ? Contents::kLists
@@ -23,8 +30,6 @@ MessageForm form_of(const jinja::Template& compiled, std::string_view source) {
                                                 : Contents::kTexts;
   // One that does not know the role would drop the message silently.
   form.knows_developers = source.find("developer") != std::string_view::npos;
-  form.knows_none = compiled.asks_for_none();
-  form.calls_are_texts = compiled.joins_arguments();
   return form;
 }
 
@@ -65,6 +70,10 @@ struct ChatTemplate::Program {
   MessageForm form;
   std::vector<std::pair<std::string, std::string>> constants;
   TemplateLimits limits;
+
+  [[nodiscard]] Result<std::vector<TextSegment>> render(const RenderRequest& request) const;
+  [[nodiscard]] bool shows_calls() const;
+  void fit_calls();
 };
 
 ChatTemplate::ChatTemplate(std::unique_ptr<const Program> program) : program_(std::move(program)) {}
@@ -85,11 +94,57 @@ Result<ChatTemplate> ChatTemplate::compile(
     return std::move(compiled).error().with("chat template");
   }
   const MessageForm form = form_of(*compiled, source);
-  return ChatTemplate(std::make_unique<const Program>(
-      Program{*std::move(compiled), form, std::move(constants), limits}));
+  auto program =
+      std::make_unique<Program>(Program{*std::move(compiled), form, std::move(constants), limits});
+  program->fit_calls();
+  return ChatTemplate(std::move(program));
 }
 
 Result<std::vector<TextSegment>> ChatTemplate::render(const RenderRequest& request) const {
+  return program_->render(request);
+}
+
+// Whether name and argument of a call in a conversation reach the prompt, and not as Python shows
+// them.
+bool ChatTemplate::Program::shows_calls() const {
+  RenderRequest request;
+  request.messages_json =
+      R"([{"role":"user","content":"a"},{"role":"assistant","content":"","tool_calls":[)"
+      R"({"id":"call00000","type":"function","function":{"name":"probe_of_calls",)"
+      R"("arguments":{"probe_of_arguments":1}}}]},)"
+      R"({"role":"tool","tool_call_id":"call00000","name":"probe_of_calls","content":"b"}])";
+  const auto rendered = render(request);
+  std::string text;
+  for (const TextSegment& segment : rendered ? *rendered : std::vector<TextSegment>()) {
+    text += segment.text;
+  }
+  return text.find("probe_of_calls") != std::string::npos &&
+         text.find("probe_of_arguments") != std::string::npos &&
+         text.find("'probe_of_arguments'") == std::string::npos;
+}
+
+// Most templates take a call with an empty content and an object of arguments. Those that show none
+// so may want no content, or arguments as text. What bounds these looks is not the time, so that
+// every process comes to the same answer.
+void ChatTemplate::Program::fit_calls() {
+  const MessageForm usual = form;
+  const TemplateLimits full = limits;
+  limits.loop_iterations_max = std::min(limits.loop_iterations_max, kProbeIterations);
+  limits.work_bytes_max = std::min(limits.work_bytes_max, kProbeWorkBytes);
+  for (const auto& [none, texts] :
+       {std::pair(false, false), {true, false}, {false, true}, {true, true}}) {
+    form.knows_none = none;
+    form.calls_are_texts = texts;
+    if (shows_calls()) {
+      limits = full;
+      return;
+    }
+  }
+  limits = full;
+  form = usual;
+}
+
+Result<std::vector<TextSegment>> ChatTemplate::Program::render(const RenderRequest& request) const {
   jinja::Value given;
   if (!request.variables_json.empty()) {
     PHALANX_TRY(given, jinja::parse_json_value(request.variables_json, "template variables"));
@@ -99,7 +154,7 @@ Result<std::vector<TextSegment>> ChatTemplate::render(const RenderRequest& reque
         "continue_final_message: expected no add_generation_prompt with it: the final message is "
         "either continued or followed by a new one");
   }
-  PHALANX_TRY(jinja::Value messages, messages_of(request, program_->form));
+  PHALANX_TRY(jinja::Value messages, messages_of(request, form));
   std::optional<FinalMessage> final_message;
   if (request.continue_final_message) {
     PHALANX_TRY(final_message, FinalMessage::mark(messages));
@@ -107,7 +162,7 @@ Result<std::vector<TextSegment>> ChatTemplate::render(const RenderRequest& reque
   PHALANX_TRY(jinja::Value tools, optional_list_of(request.tools_json, "tools"));
   PHALANX_TRY(jinja::Value documents, optional_list_of(request.documents_json, "documents"));
   jinja::Template::Variables variables;
-  for (const auto& [name, text] : program_->constants) {
+  for (const auto& [name, text] : constants) {
     variables.emplace_back(name, jinja::Value::literal(text));
   }
   variables.emplace_back("messages", std::move(messages));
@@ -117,8 +172,7 @@ Result<std::vector<TextSegment>> ChatTemplate::render(const RenderRequest& reque
   PHALANX_RETURN_IF_ERROR(add_variables(given, variables));
   PHALANX_TRY(
       jinja::MarkedText text,
-      program_->source.render(
-          variables, program_->limits, request.now.value_or(std::chrono::system_clock::now())));
+      source.render(variables, limits, request.now.value_or(std::chrono::system_clock::now())));
   if (final_message.has_value()) {
     PHALANX_TRY(text, final_message->cut(text));
   }

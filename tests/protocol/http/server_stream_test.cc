@@ -164,6 +164,31 @@ TEST(ServerStream, DropsAClientThatDoesNotKeepUp) {
   EXPECT_EQ(server.counters().clients_too_slow, 1U);
 }
 
+TEST(ServerStream, DropsAClientThatReadsInGulpsAndDoesNotKeepUp) {
+  HeldStream stream;
+  ServerOptions options;
+  options.stream_pending_bytes_max = 100'000;
+  RunningServer server(options, std::ref(stream));
+  RawClient client(server.port(), 4096);
+  client.send(get("/"));
+  client.read_until("hello\n\n");
+  const std::string event = sse_event(std::string(10'000, 'x'));
+  std::size_t pending_max = 0;
+  for (int i = 0; i < 20'000 && !stream.gone; ++i) {
+    pending_max = std::max(pending_max, server.call([&]() -> std::size_t {
+      if (stream.exchange) {
+        stream.exchange->write(event);
+      }
+      return stream.exchange ? stream.exchange->pending_bytes() : 0;
+    }));
+    if (i % 4 == 0) {
+      client.read_until("x\n\n");
+    }
+  }
+  EXPECT_TRUE(stream.gone) << "it takes a quarter of what comes";
+  EXPECT_LE(pending_max, 110'000U);
+}
+
 // As the echo of a large prompt: what it takes to send that is no slowness of the client.
 TEST(ServerStream, APieceLargerThanTheBufferCutsNobodyWhoReads) {
   constexpr std::size_t kPiece = 16'000'000;

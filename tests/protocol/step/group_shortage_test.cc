@@ -209,7 +209,7 @@ TEST(GroupShortage, WaitsBehindItsPauseForARankThatWasKilledMeanwhile) {
     EXPECT_EQ(world.cluster.count(RankOp::kHello), dies ? 4U : 2U);
     ASSERT_EQ(world.book.failed.size(), dies ? 0U : 1U);
     if (!dies) {
-      EXPECT_EQ(world.book.failed[0].message, "a rank was killed and is not gone");
+      EXPECT_EQ(world.book.failed[0].message, "a rank was to end and is not gone");
     }
   }
 }

@@ -221,6 +221,7 @@ TEST_F(CollectiveStepTest, NamesTheHangWhenTheAbortFreedEverybody) {
   CollectiveStep& step = begin(2);
   tick(5);
   EXPECT_TRUE(take(reply(0, Code::kAborted)));
+  tick(1, {0, 1});  // it comes to an end of its work
   EXPECT_TRUE(take(reply(1, Code::kAborted)));
   EXPECT_TRUE(port.killed.empty());
   EXPECT_EQ(step.fault().own->message(), "no rank made progress for 5 ticks");

@@ -155,6 +155,19 @@ TEST(ChatTemplate, GivesCallsAsTheTemplateTakesThem) {
                     "{{ '<' + c['function']['name'] + ' ' + c['function']['arguments'] + '>' }}"
                     "{% endfor %}{% endif %}{% endfor %}"),
             R"(<f {"a": 1, "b": "x"}>[])");
+  // It asks, and takes the length in any case.
+  EXPECT_EQ(text_of("{% for m in messages %}{% if m['content'] is none or m['content'] | length > "
+                    "0 %}[{{ m['content'] }}]"
+                    "{% endif %}{% for c in m['tool_calls'] %}"
+                    "{{ c['function']['name'] ~ ' ' ~ (c['function']['arguments'] | tojson) }}"
+                    "{% endfor %}{{ m['content'] | length }}{% endfor %}"),
+            R"(f {"a": 1, "b": "x"}00)");
+  EXPECT_EQ(text_of("{% for m in messages %}{% set content = m['content'] %}{% if '</think>' in "
+                    "content %}!{% endif %}"
+                    "{% if content is none %}?{% endif %}{% for c in m['tool_calls'] %}"
+                    "{{ c['function']['name'] ~ ' ' ~ c['function']['arguments'] }}"
+                    "{% endfor %}.{% endfor %}"),
+            R"(f {"a": 1, "b": "x"}..)");
   EXPECT_EQ(text_of("{% set c = messages[0].tool_calls[0].function %}"
                     "{{ messages[0].content ~ c.name ~ (c.arguments | tojson) ~ c.arguments.a }}"),
             R"(f{"a": 1, "b": "x"}1)");

@@ -147,6 +147,7 @@ class RankGroup final : private RankPort {
   void fail(const Error& error);
   void doom(RankId rank);
   void doom_all();
+  void kill_dying();  // which has taken long
   void end_if_empty();
   [[nodiscard]] bool any(bool Slot::*flag) const;
   [[nodiscard]] bool distrust(RankId rank, Error error);  // false: nobody waits for it

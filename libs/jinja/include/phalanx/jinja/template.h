@@ -53,10 +53,6 @@ class Template {
   // The same, without a look at whether they are lists: it would go through the characters of a
   // text.
   [[nodiscard]] bool takes_lists_only() const;
-  // Whether it asks if something called content is none.
-  [[nodiscard]] bool asks_for_none() const;
-  // Whether it joins something called arguments with texts, and takes it for nothing but a text.
-  [[nodiscard]] bool joins_arguments() const;
 
  private:
   struct Program;

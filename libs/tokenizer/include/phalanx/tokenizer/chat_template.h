@@ -36,7 +36,9 @@ struct RenderRequest {
 // A compiled chat template (phalanx/jinja/template.h) and what conversations need around it.
 //
 // A message's content is text or a list of parts; a template that never goes through the parts of
-// one gets the texts of a list of text parts, joined by line ends.
+// one gets the texts of a list of text parts, joined by line ends. Calls of tools come with an
+// empty content and objects as arguments, and are given so, or without content, or with arguments
+// as text: in the first form in which the template shows the calls of a conversation of its own.
 //
 // Threads: render() is const and may be called from any thread at the same time.
 class ChatTemplate {
