@@ -113,6 +113,9 @@ class WhileItReads(unittest.TestCase):
 
 
 # What stands in for phalanx-worker: in ROLE has its bootstrap record, and answers as FAULT says; in others it is what it should be.
+# Frames of the version that is spoken.
+GOLDEN = os.path.join(ROOT, "proto", "golden", max(os.listdir(os.path.join(ROOT, "proto", "golden")), key=lambda name: int(name[1:])))
+
 HOSTILE = """#!{python}
 import fcntl, mmap, os, socket, sys, time
 if sys.argv[2] != {role!r}:
@@ -147,7 +150,7 @@ class Hostile(unittest.TestCase):
             with open(worker, "w") as file:
                 file.write(HOSTILE.format(python=sys.executable, fault=fault, role=role,
                                           real=os.path.join(BIN, "phalanx-worker"),
-                                          plan=os.path.join(ROOT, "proto", "golden", "v6", "control_server_plan.bin")))
+                                          plan=os.path.join(GOLDEN, "control_server_plan.bin")))
             os.chmod(worker, 0o755)
             ended = subprocess.run([program, "--model", TINY, "--port", "0"], capture_output=True, text=True, timeout=30)
         residue.check()
@@ -175,7 +178,7 @@ class Hostile(unittest.TestCase):
             self.assertIn(cause, self.cause_of(fault)[1], fault)
 
     def test_a_loader_that_says_what_none_says(self):
-        failure = os.path.join(ROOT, "proto", "golden", "v6", "control_child_failed.bin")
+        failure = os.path.join(GOLDEN, "control_child_failed.bin")
         for fault, status, cause in (
                 ("send(b'\\xc1')", 64, "control_record"),
                 (f"send(b'\\xc1'); send(open({failure!r}, 'rb').read())", 64, "control_record"),
