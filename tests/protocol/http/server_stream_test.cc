@@ -138,88 +138,79 @@ TEST(ServerStream, TellsALateListenerThatTheClientHasGone) {
   EXPECT_TRUE(server.eventually([&] { return told; }));
 }
 
-TEST(ServerStream, DropsAClientThatDoesNotKeepUp) {
-  HeldStream stream;
-  ServerOptions options;
-  options.stream_pending_bytes_max = 100'000;
-  RunningServer server(options, std::ref(stream));
-  RawClient client(server.port(), 4096);
-  client.send(get("/"));
-  client.read_until("hello\n\n");
-  std::size_t pending_max = 0;
-  std::size_t written = 0;
-  const bool dropped = server.eventually([&] {
+// A stream to a client with a small buffer, that has read its first word.
+struct SmallClient {
+  explicit SmallClient(std::size_t pending_bytes_max)
+      : server(options(pending_bytes_max), std::ref(stream)), client(server.port(), 4096) {
+    client.send(get("/"));
+    client.read_until("hello\n\n");
+  }
+
+  static ServerOptions options(std::size_t pending_bytes_max) {
+    ServerOptions result;
+    result.stream_pending_bytes_max = pending_bytes_max;
+    return result;
+  }
+
+  // To be called on the loop. What waits then.
+  std::size_t write(std::size_t bytes) {
     if (stream.exchange) {
-      stream.exchange->write(sse_event(std::string(10'000, 'x')));
+      stream.exchange->write(std::string(bytes, 'x'));
+    }
+    return stream.exchange ? stream.exchange->pending_bytes() : 0;
+  }
+
+  // Writes until the client is dropped; the most that waited.
+  std::size_t write_until_dropped() {
+    std::size_t most = 0;
+    EXPECT_TRUE(server.eventually([&] {
+      most = std::max(most, write(10'000));
       written += 10'000;
-    }
-    if (stream.exchange) {
-      pending_max = std::max(pending_max, stream.exchange->pending_bytes());
-    }
-    return stream.gone.load();
-  });
-  EXPECT_TRUE(dropped);
-  EXPECT_LE(pending_max, 100'000U);
-  EXPECT_LT(written, 20'000'000U);
-  EXPECT_EQ(server.counters().clients_too_slow, 1U);
+      return stream.gone.load();
+    }));
+    EXPECT_EQ(server.counters().clients_too_slow, 1U);
+    return most;
+  }
+
+  HeldStream stream;
+  RunningServer server;
+  RawClient client;
+  std::size_t written = 0;
+};
+
+TEST(ServerStream, DropsAClientThatDoesNotKeepUp) {
+  SmallClient small(100'000);
+  EXPECT_LE(small.write_until_dropped(), 100'000U);
+  EXPECT_LT(small.written, 20'000'000U);
 }
 
 TEST(ServerStream, DropsAClientThatReadsInGulpsAndDoesNotKeepUp) {
-  HeldStream stream;
-  ServerOptions options;
-  options.stream_pending_bytes_max = 100'000;
-  RunningServer server(options, std::ref(stream));
-  RawClient client(server.port(), 4096);
-  client.send(get("/"));
-  client.read_until("hello\n\n");
-  const std::string event = sse_event(std::string(10'000, 'x'));
-  std::size_t pending_max = 0;
-  for (int i = 0; i < 20'000 && !stream.gone; ++i) {
-    pending_max = std::max(pending_max, server.call([&]() -> std::size_t {
-      if (stream.exchange) {
-        stream.exchange->write(event);
-      }
-      return stream.exchange ? stream.exchange->pending_bytes() : 0;
-    }));
+  SmallClient small(100'000);
+  std::size_t most = 0;
+  for (int i = 0; i < 20'000 && !small.stream.gone; ++i) {
+    most = std::max(most, small.server.call([&] { return small.write(10'000); }));
     if (i % 4 == 0) {
-      client.read_until("x\n\n");
+      small.client.read_until("x\r\n");
     }
   }
-  EXPECT_TRUE(stream.gone) << "it takes a quarter of what comes";
-  EXPECT_LE(pending_max, 110'000U);
+  EXPECT_TRUE(small.stream.gone) << "it takes a quarter of what comes";
+  EXPECT_LE(most, 110'000U);
 }
 
 // As the echo of a large prompt: what it takes to send that is no slowness of the client.
 TEST(ServerStream, APieceLargerThanTheBufferCutsNobodyWhoReads) {
   constexpr std::size_t kPiece = 16'000'000;
-  HeldStream stream;
-  ServerOptions options;
-  options.stream_pending_bytes_max = 100'000;
-  RunningServer server(options, std::ref(stream));
-  RawClient client(server.port(), 4096);
-  client.send(get("/"));
-  client.read_until("hello\n\n");
-  server.call([&] { stream.exchange->write(std::string(kPiece, 'x')); });
-  ASSERT_TRUE(server.eventually([&] { return stream.exchange->pending_bytes() < kPiece; }));
-  server.call([&] { stream.exchange->write("next"); });
-  EXPECT_GT(client.read_until("next").size(), kPiece);
-  ASSERT_TRUE(server.eventually([&] { return stream.exchange->pending_bytes() == 0; }));
+  SmallClient small(100'000);
+  const auto pending = [&] { return small.stream.exchange->pending_bytes(); };
+  small.server.call([&] { small.write(kPiece); });
+  ASSERT_TRUE(small.server.eventually([&] { return pending() < kPiece; }));
+  small.server.call([&] { small.stream.exchange->write("next"); });
+  EXPECT_GT(small.client.read_until("next").size(), kPiece);
+  ASSERT_TRUE(small.server.eventually([&] { return pending() == 0; }));
 
-  server.call([&] { stream.exchange->write(std::string(kPiece, 'y')); });
-  ASSERT_TRUE(server.eventually([&] { return stream.exchange->pending_bytes() < kPiece; }));
-  std::size_t pending_max = 0;
-  const bool dropped = server.eventually([&] {
-    if (stream.exchange) {
-      stream.exchange->write(std::string(10'000, 'z'));
-    }
-    if (stream.exchange) {
-      pending_max = std::max(pending_max, stream.exchange->pending_bytes());
-    }
-    return stream.gone.load();
-  });
-  EXPECT_TRUE(dropped) << "it reads nothing any more";
-  EXPECT_LE(pending_max, kPiece + 200'000U);
-  EXPECT_EQ(server.counters().clients_too_slow, 1U);
+  small.server.call([&] { small.write(kPiece); });
+  ASSERT_TRUE(small.server.eventually([&] { return pending() < kPiece; }));
+  EXPECT_LE(small.write_until_dropped(), kPiece + 200'000U) << "it reads nothing any more";
 }
 
 TEST(ServerStream, DropsAClientThatTakesNothing) {

@@ -60,7 +60,9 @@ TEST(ReplicaRoll, ARollGoesOnWithoutOneThatDiesForEver) {
   world.start();
   world.slots.on_lost(1);
   world.slots.roll();
-  world.pass(seconds(66));  // 60 to die, 5 from SIGKILL
+  world.pass(seconds(64));  // 60 to die, 5 from SIGKILL
+  EXPECT_FALSE(world.runner.processes[0].asked_to_stop);
+  world.pass(seconds(2));
   EXPECT_FALSE(world.runner.processes[1].signals.empty());
   EXPECT_TRUE(world.runner.processes[0].asked_to_stop);
   world.settle();
