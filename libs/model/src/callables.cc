@@ -110,16 +110,13 @@ void run_head_norm_rope(const void* args,
   run_tile(as<HeadNormRopeTask>(args), rt, tile);
 }
 
-std::uint64_t refresh_key_value(void* args, const StepShape& shape) {
-  auto& task = as<KeyValueTask>(args);
+std::uint64_t refresh_heads(void* args, const StepShape& shape) {
+  auto& task = as<HeadsTask>(args);
   task.append.rows = shape.rows;
   return task.range.holds(shape.rows) ? tiles_of(task) : 0;
 }
-void run_key_value(const void* args,
-                   const TaskRuntime& rt,
-                   std::uint32_t tile,
-                   std::uint32_t thread) {
-  run_tile(as<KeyValueTask>(args), rt, tile, thread);
+void run_heads(const void* args, const TaskRuntime& rt, std::uint32_t tile, std::uint32_t thread) {
+  run_tile(as<HeadsTask>(args), rt, tile, thread);
 }
 
 std::uint64_t refresh_query_product(void* args, const StepShape& shape) {
@@ -348,7 +345,7 @@ constexpr std::array<CallableRow, static_cast<std::size_t>(Callable::kCallableCo
     tiles_row<QuantizeTask>("quantize", refresh_quantize, run_quantize),
     tiles_row<MatmulTask>("matmul", refresh_matmul, run_matmul, check_matmul),
     tiles_row<HeadNormRopeTask>("head_norm_rope", refresh_head_norm_rope, run_head_norm_rope),
-    tiles_row<KeyValueTask>("key_value", refresh_key_value, run_key_value),
+    tiles_row<HeadsTask>("heads", refresh_heads, run_heads),
     tiles_row<QueryProductTask>(
         "query_product", refresh_query_product, run_query_product, check_query_product),
     tiles_row<KeyValueProductTask>("key_value_product",

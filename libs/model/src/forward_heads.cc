@@ -83,7 +83,7 @@ void ForwardRecorder::project_heads(const LayerOffsets& offsets, std::size_t kv_
     keys_in_tiles(weights, kv_offset);
     columns("k", k_, weights.k, few_heads_);
     columns("v", v_, weights.v, few_heads_);
-    keys_in_memory(weights, kv_offset);
+    link_keys(heads_in_memory("kv append"), weights, kv_offset);
     narrow(offsets.attention_gain);
     queries_in_tiles(weights);
     columns("q", q_, weights.q, few_heads_);
@@ -95,8 +95,10 @@ void ForwardRecorder::project_heads(const LayerOffsets& offsets, std::size_t kv_
   columns("q", q_, weights.q, few_heads_);
   columns("k", k_, weights.k, few_heads_);
   columns("v", v_, weights.v, few_heads_);
-  queries_in_memory(weights);
-  keys_in_memory(weights, kv_offset);
+  HeadsTask* heads = heads_in_memory("q norm rope, kv append");
+  heads->query = head_norm_args(q_columns_);
+  link_queries(&heads->query, weights);
+  link_keys(heads, weights, kv_offset);
 }
 
 void ForwardRecorder::queries_in_tiles(const HeadWeights& weights) {
@@ -130,18 +132,31 @@ void ForwardRecorder::keys_in_tiles(const HeadWeights& weights, std::size_t kv_o
 void ForwardRecorder::queries_in_memory(const HeadWeights& weights) {
   HeadNormRopeTask query{head_norm_args(q_columns_), few_heads_, followed_};
   auto* q = recorder_.task(Callable::kHeadNormRope, prefix_ + "q norm rope", query);
-  recorder_.link(q_, Access::kIn, &q->kernel.x);
-  link_head_norm(&q->kernel, weights.q_gain);
-  recorder_.link(q_bf16_, Access::kInOut, &q->kernel.out);
+  link_queries(&q->kernel, weights);
 }
 
-void ForwardRecorder::keys_in_memory(const HeadWeights& weights, std::size_t kv_offset) {
-  KeyValueTask key_value{head_norm_args(kv_columns_), append_args(), few_heads_};
-  auto* kv = recorder_.task(Callable::kKeyValue, prefix_ + "kv append", key_value);
-  recorder_.link(k_, Access::kIn, &kv->heads.x);
-  link_head_norm(&kv->heads, weights.k_gain);
-  recorder_.link(v_, Access::kIn, &kv->append.values);
-  recorder_.link(resident_.kv, Access::kInOut, &kv->append.kv.data, kv_offset);
+HeadsTask* ForwardRecorder::heads_in_memory(const std::string& name) {
+  HeadsTask heads;
+  heads.key = head_norm_args(kv_columns_);
+  heads.append = append_args();
+  heads.threads = shape_.threads;
+  heads.range = few_heads_;
+  return recorder_.task(Callable::kHeads, prefix_ + name, heads);
+}
+
+void ForwardRecorder::link_queries(kernels::HeadNormRopeArgs* query, const HeadWeights& weights) {
+  recorder_.link(q_, Access::kIn, &query->x);
+  link_head_norm(query, weights.q_gain);
+  recorder_.link(q_bf16_, Access::kInOut, &query->out);
+}
+
+void ForwardRecorder::link_keys(HeadsTask* heads,
+                                const HeadWeights& weights,
+                                std::size_t kv_offset) {
+  recorder_.link(k_, Access::kIn, &heads->key.x);
+  link_head_norm(&heads->key, weights.k_gain);
+  recorder_.link(v_, Access::kIn, &heads->append.values);
+  recorder_.link(resident_.kv, Access::kInOut, &heads->append.kv.data, kv_offset);
 }
 
 }  // namespace phalanx::model

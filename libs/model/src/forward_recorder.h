@@ -95,7 +95,10 @@ class ForwardRecorder {
   void keys_in_tiles(const HeadWeights& weights, std::size_t kv_offset);
   // With few rows, as gates_in_memory().
   void queries_in_memory(const HeadWeights& weights);
-  void keys_in_memory(const HeadWeights& weights, std::size_t kv_offset);
+  // A task of keys and values that is linked to nothing yet.
+  HeadsTask* heads_in_memory(const std::string& name);
+  void link_queries(kernels::HeadNormRopeArgs* query, const HeadWeights& weights);
+  void link_keys(HeadsTask* heads, const HeadWeights& weights, std::size_t kv_offset);
   // Tasks from here on are of the rows that sample, whose input of the products of a layer is
   // normed with `gain`.
   void narrow(std::size_t gain);

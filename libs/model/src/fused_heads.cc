@@ -51,15 +51,31 @@ std::uint32_t head_runs(const kernels::HeadNormRopeArgs& args) {
   return std::min(kHeadRuns, args.heads);
 }
 
-// The rows of a row tile and the columns of some heads.
-FusedBlock head_block(const kernels::HeadNormRopeArgs& args,
-                      std::uint32_t rows,
-                      std::uint32_t row_tile,
-                      Run heads) {
-  const std::uint32_t first_row = row_tile * kernels::kRowTile;
-  return {first_row,
-          std::min(kernels::kRowTile, rows - first_row),
-          {heads.first * args.head_dim, heads.count * args.head_dim}};
+// Some rows of the columns of some heads.
+FusedBlock head_block(const kernels::HeadNormRopeArgs& args, Run rows, Run heads) {
+  return {rows.first, rows.count, {heads.first * args.head_dim, heads.count * args.head_dim}};
+}
+
+// Run `index` of runs of `most` rows.
+Run rows_of_run(std::uint32_t rows, std::uint32_t most, std::uint32_t index) {
+  const std::uint32_t first = index * most;
+  return {first, std::min(most, rows - first)};
+}
+
+std::uint32_t rows_at_once(const HeadsTask& task) {
+  const std::uint32_t of_thread = (task.append.rows + task.threads - 1) / task.threads;
+  return std::clamp(of_thread, 1U, kernels::kRowTile);
+}
+
+// Some heads of rows in memory, to where their place in all rows is.
+void norm_heads_in_memory(const TaskRuntime& runtime,
+                          kernels::HeadNormRopeArgs heads,
+                          Run rows,
+                          Run some) {
+  const FusedBlock block = head_block(heads, rows, some);
+  const std::size_t first = block.first_row * heads.x_stride + block.columns.first;
+  heads.out += block.first_row * heads.out_stride + block.columns.first;
+  norm_heads(runtime, heads, block, heads.x + first, heads.x_stride);
 }
 
 }  // namespace
@@ -68,7 +84,7 @@ std::size_t query_floats(const ColumnGroups& groups) {
   return std::size_t{kFusedRows} * widest(groups);
 }
 
-// Keys and values, and the keys in bf16; those of a row tile of a KeyValueTask are fewer.
+// Keys and values, and the keys in bf16; those of a tile of a HeadsTask are fewer.
 std::size_t key_value_floats(const ColumnGroups& groups) {
   return std::size_t{3} * kFusedRows * widest(groups);
 }
@@ -115,34 +131,39 @@ std::uint32_t tiles_of(const HeadNormRopeTask& task) {
   return kernels::row_tiles(task.kernel.rows) * head_runs(task.kernel);
 }
 
-std::uint32_t tiles_of(const KeyValueTask& task) {
-  return kernels::row_tiles(task.append.rows) * task.append.kv_heads;
+std::uint32_t tiles_of(const HeadsTask& task) {
+  const std::uint32_t most = rows_at_once(task);
+  return (task.append.rows + most - 1) / most * task.append.kv_heads;
 }
 
 void run_tile(const HeadNormRopeTask& task, const TaskRuntime& runtime, std::uint32_t tile) {
-  kernels::HeadNormRopeArgs heads = task.kernel;
+  const kernels::HeadNormRopeArgs& heads = task.kernel;
   const std::uint32_t runs = head_runs(heads);
-  const FusedBlock block =
-      head_block(heads, heads.rows, tile / runs, run_of(heads.heads, tile % runs, runs));
-  const std::size_t first = block.first_row * heads.x_stride + block.columns.first;
-  heads.out += block.first_row * heads.out_stride + block.columns.first;
-  norm_heads(runtime, heads, block, heads.x + first, heads.x_stride);
+  norm_heads_in_memory(runtime,
+                       heads,
+                       rows_of_run(heads.rows, kernels::kRowTile, tile / runs),
+                       run_of(heads.heads, tile % runs, runs));
 }
 
-void run_tile(const KeyValueTask& task,
+void run_tile(const HeadsTask& task,
               const TaskRuntime& runtime,
               std::uint32_t tile,
               std::uint32_t thread) {
   const kernels::KvAppendArgs& append = task.append;
-  kernels::HeadNormRopeArgs heads = task.heads;
-  const FusedBlock block =
-      head_block(heads, append.rows, tile / append.kv_heads, {tile % append.kv_heads, 1});
-  const std::size_t key = block.first_row * heads.x_stride + block.columns.first;
+  const std::uint32_t head = tile % append.kv_heads;
+  const Run rows = rows_of_run(append.rows, rows_at_once(task), tile / append.kv_heads);
+  if (task.query.heads != 0) {
+    norm_heads_in_memory(
+        runtime, task.query, rows, run_of(task.query.heads, head, append.kv_heads));
+  }
+  kernels::HeadNormRopeArgs keys = task.key;
+  const FusedBlock block = head_block(keys, rows, {head, 1});
+  const std::size_t key = block.first_row * keys.x_stride + block.columns.first;
   const std::size_t value = block.first_row * append.value_stride + block.columns.first;
   auto* rounded = reinterpret_cast<kernels::Bf16*>(runtime.memory_of(thread));
-  heads.out = rounded;
-  heads.out_stride = block.columns.count;
-  norm_heads(runtime, heads, block, heads.x + key, heads.x_stride);
+  keys.out = rounded;
+  keys.out_stride = block.columns.count;
+  norm_heads(runtime, keys, block, keys.x + key, keys.x_stride);
   append_heads(runtime, append, block, rounded, append.values + value, append.value_stride);
 }
 

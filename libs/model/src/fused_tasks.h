@@ -30,9 +30,12 @@ inline constexpr std::uint32_t kMaxGatedColumns = 256;  // of a tile
 [[nodiscard]] std::uint32_t tiles_of(const QueryProductTask& task);
 [[nodiscard]] std::uint32_t tiles_of(const KeyValueProductTask& task);
 
-// A row tile of some heads, then of the next ones, and the next row tile.
+// Some rows of some heads, then of the next ones, and the next rows.
 [[nodiscard]] std::uint32_t tiles_of(const HeadNormRopeTask& task);
-[[nodiscard]] std::uint32_t tiles_of(const KeyValueTask& task);
+// As many rows as each thread has to do, at most a row tile: in their order threads take the rows
+// that they attend to if all are of sequences with one row, and whose keys and values are in their
+// own caches then.
+[[nodiscard]] std::uint32_t tiles_of(const HeadsTask& task);
 
 [[nodiscard]] std::uint32_t tiles_of(const GatherRowsTask& task);
 
@@ -67,7 +70,7 @@ void run_tile(const KeyValueProductTask& task,
               std::uint32_t tile,
               std::uint32_t thread);
 void run_tile(const HeadNormRopeTask& task, const TaskRuntime& runtime, std::uint32_t tile);
-void run_tile(const KeyValueTask& task,
+void run_tile(const HeadsTask& task,
               const TaskRuntime& runtime,
               std::uint32_t tile,
               std::uint32_t thread);

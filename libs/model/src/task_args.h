@@ -108,11 +108,14 @@ struct GatedProductTask {
   InputPlaces input;
 };
 
-// Keys and values in memory, and what follows, up to the KV cache; heads.out and append.keys is
-// memory of the thread.
-struct KeyValueTask {
-  kernels::HeadNormRopeArgs heads;
+// Queries, keys and values in memory, and what follows: queries up to attention, keys and values up
+// to the KV cache; key.out and append.keys are memory of the thread. A tile has a KV head of some
+// rows, and the query heads of its group.
+struct HeadsTask {
+  kernels::HeadNormRopeArgs query;  // heads = 0: keys and values alone
+  kernels::HeadNormRopeArgs key;
   kernels::KvAppendArgs append;
+  std::uint32_t threads = 1;
   RowRange range;
 };
 

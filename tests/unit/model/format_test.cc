@@ -198,6 +198,24 @@ TEST(Formats, OfBf16GiveTheSameBitsWithManyRows) {
   expect_same_bits_with_many_rows(WeightFormat::kBf16);
 }
 
+// With few rows threads take shares of them, which are no row tile; 70 at once are heads in tiles.
+TEST_P(EachFormat, GivesTheSameBitsHoweverManyThreadsShareFewRows) {
+  checkpoint::TestShape shape = uneven_shape();
+  shape.heads = 6;
+  const auto files = checkpoint::random_checkpoint(shape);
+  const TestWeights weights(*files, 1, {GetParam(), GetParam()});
+  const std::vector<TokenId> tokens = random_tokens(70, shape.vocab, 11);
+  const std::vector<float> expected = last_logits(weights, {}, tokens, 70);
+  for (const std::uint32_t threads : {1U, 2U, 3U, 7U}) {
+    for (const std::uint32_t chunk : {1U, 2U, 7U, 8U, 9U, 16U, 23U}) {
+      GroupOptions options;
+      options.threads = threads;
+      EXPECT_EQ(last_logits(weights, options, tokens, chunk), expected)
+          << threads << " threads, chunks of " << chunk;
+    }
+  }
+}
+
 // The bytes that a rank publishes for the others in a step of so many rows.
 std::uint64_t published_bytes(const TestWeights& weights, std::uint32_t rows, bool sample) {
   GroupOptions options;

@@ -100,7 +100,7 @@ enum class Callable : std::uint16_t {
   kQuantize,
   kMatmul,
   kHeadNormRope,
-  kKeyValue,
+  kHeads,
   kQueryProduct,
   kKeyValueProduct,
   kAttention,
