@@ -13,7 +13,14 @@ PROGRAMS = ("bash", "cat", "dirname", "env", "grep", "mktemp", "readlink", "rm",
 
 # Of these two packages it says that they are there.
 DPKG_QUERY = """#!/bin/sh
-case "$4" in ninja-build|python3) echo installed ;; *) exit 1 ;; esac
+case "$4" in
+  dpkg) printf amd64 ;;
+  ninja-build) echo amd64 installed ;;
+  python3) printf 'amd64 installed\ni386 installed\n' ;;
+  cmake) echo i386 installed ;;
+  python3-dev) echo all not-installed ;;
+  *) exit 1 ;;
+esac
 """
 APT_GET = """#!/bin/sh
 echo "$* $(cat)" >> CALLS
@@ -70,6 +77,7 @@ class Install(unittest.TestCase):
         self.assertEqual(update, f"{keep} update -qq ")
         self.assertTrue(install.startswith(f"{keep} install -y --no-install-recommends build-essential "), install)
         self.assertTrue(install.endswith(" python3-pip "), install)
+        self.assertIn("cmake", install.split(), "it is there for another architecture only")
         for package in ("ninja-build", "python3", "no"):
             self.assertNotIn(package, install.split())
 

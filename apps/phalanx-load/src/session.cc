@@ -76,6 +76,7 @@ class Session {
     result.request_timeout = std::chrono::duration_cast<Duration>(
         std::chrono::duration<double>(options_.request_timeout_s));
     result.max_concurrency = max_concurrency();
+    result.closed_loop = std::isinf(options_.request_rate);
     result.rules.usage_counts_events = options_.audit_usage;
     return result;
   }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/checkpoint/model_path.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <filesystem>
 #include <functional>
 #include <string_view>
@@ -109,12 +112,19 @@ std::string_view without_split_number(std::string_view stem) {
 Status check_model_path(const std::string& path) {
   std::error_code error;
   const fs::path place(path);
-  if (fs::is_regular_file(place, error)) {
+  const fs::file_status status = fs::status(place, error);
+  if (status.type() == fs::file_type::none) {
+    return errno_error(path, error.value());
+  }
+  if (fs::is_regular_file(status)) {
     return check_file(place);
   }
-  if (!fs::is_directory(place, error)) {
+  if (!fs::is_directory(status)) {
     return not_found(path + ": expected the folder of a Hugging Face checkpoint or a GGUF file, " +
                      "found none; nothing is fetched from a hub here");
+  }
+  if (::access(path.c_str(), X_OK) != 0) {
+    return errno_error(path, errno);
   }
   if (!has(place, kFileOfFolder)) {
     return no_config(place);

@@ -203,8 +203,13 @@ void ClientCall::on_bytes(std::string_view bytes) {
   end(ok());
 }
 
+// Nothing is done twice: either it changes nothing, or the server cannot have seen all of it.
+bool ClientCall::may_send_again() const {
+  return request_.method == "GET" || request_.method == "HEAD" || !output_.empty();
+}
+
 void ClientCall::on_peer_closed(const SystemError& error) {
-  if (reused_ && !received_) {
+  if (reused_ && !received_ && may_send_again()) {
     // The server closed the kept connection before it saw this request: not a failure of it.
     SystemError ignored;
     socket_.close(ignored);

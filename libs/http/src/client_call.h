@@ -53,6 +53,7 @@ class ClientCall : public std::enable_shared_from_this<ClientCall> {
   void wait_readable();
   void on_readable();
   void on_bytes(std::string_view bytes);
+  [[nodiscard]] bool may_send_again() const;
   void on_peer_closed(const SystemError& error);
   void end(Status status);
   void close();

@@ -74,6 +74,7 @@ Status Fronts::init(const DoorOptions& doors, FrontStart start, const FrontsPart
   // Without that of the quarantine, which begins anew for each suspect.
   renewal_ = std::make_unique<FrontRenewal>(running_clock(), quarantine_front_, renewal_calls());
   times_.resize(quarantine_front_ + 1);
+  gone_.resize(quarantine_front_ + 1);
   desk_ = std::make_unique<desk::FrontDesk>(desk_parts(parts));
   const auto give = [this](std::size_t front, const FrontConnection& connection) {
     this->give(front, connection);
@@ -377,11 +378,14 @@ bool Fronts::renewing() const {
 std::vector<FrontView> Fronts::views() const {
   std::vector<FrontView> views;
   for (std::size_t front = 0; front < host_->size(); ++front) {
+    wire::FrontTimes times = times_[front];
+    times.long_callbacks += gone_[front].long_callbacks;
+    times.log_lines_dropped += gone_[front].log_lines_dropped;
     views.push_back({host_->status(front),
                      table_->active(front),
                      front == quarantine_front_,
                      table_->count(front),
-                     times_[front]});
+                     times});
   }
   return views;
 }

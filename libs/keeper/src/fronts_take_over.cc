@@ -25,6 +25,8 @@ constexpr auto kGiveBackPause = std::chrono::milliseconds(10);
 // Answers whether it died of what one of its connections was in the middle of.
 bool Fronts::on_gone(std::size_t front, const FrontEnd& end) {
   desk_->on_front_gone(front);
+  gone_[front].long_callbacks += times_[front].long_callbacks;
+  gone_[front].log_lines_dropped += times_[front].log_lines_dropped;
   times_[front] = {};
   renewal_->on_gone(front);
   std::vector<ConnectionTable::Orphan> orphans = table_->on_front_gone(front);

@@ -52,7 +52,6 @@ void Driver::run(std::vector<PreparedRequest> requests, std::vector<Duration> ar
   records_.assign(requests_.size(), {});
   flights_.clear();
   flights_.resize(requests_.size());
-  closed_loop_ = arrivals_.back() == Duration::zero();
   next_ = under_way_ = finished_ = failed_ = 0;
   started_ = clock_.now();
   send_due();
@@ -126,7 +125,7 @@ void Driver::send(std::size_t index) {
   callbacks.on_end = [this, index](const Status& status) { on_end(index, status); };
   RequestRecord& record = records_[index];
   record.sent = elapsed();
-  const bool is_planned = !closed_loop_ || !options_.max_concurrency;
+  const bool is_planned = !options_.closed_loop || !options_.max_concurrency;
   record.intended = is_planned ? arrivals_[index] : record.sent;
   ++under_way_;
   flights_[index] = std::move(flight);

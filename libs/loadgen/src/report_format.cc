@@ -40,7 +40,7 @@ std::string shortest(double number) {
 }
 
 std::string two_decimals(double value) {
-  std::array<char, 64> digits{};
+  std::array<char, 320> digits{};  // the largest number has 312
   const int length = std::snprintf(digits.data(), digits.size(), "%.2f", value);
   return {digits.data(), static_cast<std::size_t>(length)};
 }

@@ -39,7 +39,7 @@ constexpr std::uintmax_t kMaxTemplateBytes = std::uintmax_t{1} << 20;
 Result<std::string> read_template(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
-    return not_found(path + ": no such file");
+    return error ? errno_error(path, error.value()) : not_found(path + ": no such file");
   }
   const std::uintmax_t bytes =
       std::filesystem::is_regular_file(path, error) ? std::filesystem::file_size(path, error) : 0;

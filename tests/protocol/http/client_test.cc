@@ -158,14 +158,24 @@ TEST_F(ClientTest, SendsTheWholeRequestAgainOnANewConnection) {
   ForgetfulServer server;
   const std::string long_body(3'000'000, 'b');
   for (const std::string& body : {std::string("a"), long_body}) {
-    const Outcome outcome =
-        ask({.host = "", .port = server.port(), .method = "POST", .body = body});
+    const Outcome outcome = ask({.host = "", .port = server.port(), .body = body});
     EXPECT_EQ(outcome.status, 200);
     EXPECT_EQ(outcome.body, "ok");
     EXPECT_FALSE(outcome.error);
   }
   server.join();
   EXPECT_TRUE((server.bodies() == std::vector<std::string>{"a", long_body, long_body}));
+}
+
+TEST_F(ClientTest, SendsNothingTwiceThatAServerMayHaveBegun) {
+  ForgetfulServer server;
+  EXPECT_EQ(ask({.host = "", .port = server.port(), .method = "POST", .body = "a"}).status, 200);
+  const Outcome lost = ask({.host = "", .port = server.port(), .method = "POST", .body = "b"});
+  EXPECT_TRUE(lost.error);
+  EXPECT_EQ(lost.status, 0);
+  EXPECT_EQ(lost.connections, 1);
+  server.join();
+  EXPECT_EQ(server.bodies(), (std::vector<std::string>{"a", "b"}));
 }
 
 TEST_F(ClientTest, SaysWhereNobodyListens) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "phalanx/checkpoint/model_path.h"
 
+#include <unistd.h>
+
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -49,6 +52,39 @@ TEST(ModelPath, SaysThatNothingIsThere) {
   expect_refused(place.path().string() + "/absent", Code::kNotFound, "found none");
   expect_refused("Someone/Model-1B", Code::kNotFound, "nothing is fetched from a hub here");
   expect_refused(place.path().string(), Code::kNotFound, "expected config.json, found none");
+}
+
+TEST(ModelPath, SaysWhyItCannotTell) {
+  const test::TempDir place;
+  const std::filesystem::path circle = place.path() / "circle";
+  std::filesystem::create_symlink("circle", circle);
+  expect_refused(circle.string(), Code::kNotFound, "Too many levels of symbolic links");
+}
+
+// As somebody whom the folder is closed to: ends with 0 if the refusal says so.
+[[noreturn]] void look_as_nobody(const std::string& path) {
+  constexpr uid_t kNobody = 65534;
+  if (::geteuid() == 0 && (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0)) {
+    std::exit(2);
+  }
+  const Status status = check_model_path(path);
+  const bool says = !status && status.error().code() == Code::kFailedPrecondition &&
+                    status.error().message().find("Permission denied") != std::string::npos;
+  std::exit(says ? 0 : 1);
+}
+
+TEST(ModelPath, SaysThatItMayNotLook) {
+  namespace fs = std::filesystem;
+  const test::TempDir place;
+  const fs::path home = place.path() / "home";
+  put(place, "home/m/config.json");
+  put(place, "home/m/model.safetensors");
+  fs::permissions(place.path(), fs::perms::owner_all | fs::perms::others_exec);
+  for (const fs::path& closed : {home / "m", home}) {
+    fs::permissions(closed, fs::perms::owner_read);
+    EXPECT_EXIT(look_as_nobody((home / "m").string()), testing::ExitedWithCode(0), "") << closed;
+    fs::permissions(closed, fs::perms::all);
+  }
 }
 
 TEST(ModelPath, TakesAGgufFileAndNamesTheOneInAFolder) {

@@ -198,6 +198,7 @@ TEST_F(DriverTest, ComparesTheAnswerWithTheExpectedText) {
 
 TEST_F(DriverTest, KeepsToTheConcurrencyLimit) {
   options_.max_concurrency = 4;
+  options_.closed_loop = true;
   const auto records = run(50, [&](const auto&, const auto& callbacks) {
     clock_.advance(milliseconds(1));
     answer_with(callbacks, good_stream());
@@ -205,6 +206,19 @@ TEST_F(DriverTest, KeepsToTheConcurrencyLimit) {
   EXPECT_EQ(most_under_way_, 4U);
   for (const RequestRecord& record : records) {
     EXPECT_EQ(record.intended, record.sent) << "a closed loop has no queue";
+  }
+}
+
+// A rate so high that all arrive in the first nanosecond.
+TEST_F(DriverTest, CountsTheWaitForAPlaceOfAnOpenLoop) {
+  options_.max_concurrency = 4;
+  const auto records = run(50, [&](const auto&, const auto& callbacks) {
+    clock_.advance(milliseconds(1));
+    answer_with(callbacks, good_stream());
+  });
+  EXPECT_GT(records.back().sent, Duration::zero());
+  for (const RequestRecord& record : records) {
+    EXPECT_EQ(record.intended, Duration::zero());
   }
 }
 

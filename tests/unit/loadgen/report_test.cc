@@ -213,6 +213,15 @@ TEST(ReportText, ShowsCountsLatenciesAndFailures) {
   EXPECT_EQ(text.find("P50 "), std::string::npos) << "it is the median";
 }
 
+TEST(ReportText, ShowsTheLargestRateWhole) {
+  Report report = sample_report();
+  report.settings.request_rate = std::numeric_limits<double>::max();
+  const std::string text = report_text(report);
+  EXPECT_EQ(text.find('\0'), std::string::npos);
+  EXPECT_NE(text.find("Request rate configured (RPS):"), std::string::npos);
+  EXPECT_NE(text.find("858368.00\n"), std::string::npos) << text;
+}
+
 TEST(Report, CountsRequestsThatReachedNoServer) {
   RequestRecord refused = record(0, 0, {});
   refused.error = "cannot connect";

@@ -199,21 +199,38 @@ TEST(Formats, OfBf16GiveTheSameBitsWithManyRows) {
 }
 
 // With few rows threads take shares of them, which are no row tile; 70 at once are heads in tiles.
-TEST_P(EachFormat, GivesTheSameBitsHoweverManyThreadsShareFewRows) {
-  checkpoint::TestShape shape = uneven_shape();
-  shape.heads = 6;
-  const auto files = checkpoint::random_checkpoint(shape);
-  const TestWeights weights(*files, 1, {GetParam(), GetParam()});
-  const std::vector<TokenId> tokens = random_tokens(70, shape.vocab, 11);
-  const std::vector<float> expected = last_logits(weights, {}, tokens, 70);
-  for (const std::uint32_t threads : {1U, 2U, 3U, 7U}) {
-    for (const std::uint32_t chunk : {1U, 2U, 7U, 8U, 9U, 16U, 23U}) {
+void expect_same_bits_with_few_rows(WeightFormat format) {
+  checkpoint::TestShape groups = uneven_shape();
+  groups.heads = 6;
+  checkpoint::TestShape one_head = uneven_shape();
+  one_head.kv_heads = 1;
+  const std::vector<TokenId> tokens = random_tokens(70, groups.vocab, 11);
+  for (const checkpoint::TestShape& shape : {groups, one_head}) {
+    const auto files = checkpoint::random_checkpoint(shape);
+    const TestWeights weights(*files, 1, {format, format});
+    for (const step::KvFormat kv : {step::KvFormat::kBf16, step::KvFormat::kInt8}) {
       GroupOptions options;
-      options.threads = threads;
-      EXPECT_EQ(last_logits(weights, options, tokens, chunk), expected)
-          << threads << " threads, chunks of " << chunk;
+      options.limits.kv_format = kv;
+      const std::vector<float> expected = last_logits(weights, options, tokens, 70);
+      for (const kernels::Isa isa : kernels::available_isas()) {
+        options.isa = isa;
+        for (const auto& [threads, chunk] :
+             {std::pair{1U, 9U}, {2U, 1U}, {2U, 7U}, {2U, 16U}, {3U, 8U}, {3U, 23U}, {7U, 2U}}) {
+          options.threads = threads;
+          EXPECT_EQ(last_logits(weights, options, tokens, chunk), expected)
+              << kernels::isa_name(isa) << ", " << threads << " threads, chunks of " << chunk;
+        }
+      }
     }
   }
+}
+
+TEST_P(EachFormat, GivesTheSameBitsHoweverManyThreadsShareFewRows) {
+  expect_same_bits_with_few_rows(GetParam());
+}
+
+TEST(Formats, OfBf16GiveTheSameBitsHoweverManyThreadsShareFewRows) {
+  expect_same_bits_with_few_rows(WeightFormat::kBf16);
 }
 
 // The bytes that a rank publishes for the others in a step of so many rows.

@@ -44,7 +44,8 @@ struct ClientOptions {
 };
 
 // HTTP/1.1 client on one loop. Connections are kept and used again; a kept connection that turns
-// out to be closed before a byte of the answer came is replaced by a new one, once.
+// out to be closed before a byte of the answer came is replaced by a new one, once. But what is
+// neither GET nor HEAD and has been sent to its end has failed then: a server may have begun it.
 //
 // Ownership: borrows the loop, which must outlive it.
 // Threads: the loop thread.

@@ -164,7 +164,8 @@ class Fronts {
   std::unique_ptr<os::EventLoop::Handle> flush_timer_;
   std::vector<std::shared_ptr<FrontJournal>> old_journals_;  // of dead fronts
   std::unique_ptr<os::EventLoop::Handle> giving_back_;
-  std::vector<wire::FrontTimes> times_;
+  std::vector<wire::FrontTimes> times_;  // by front, of its life …
+  std::vector<wire::FrontTimes> gone_;   // … and what those before it have counted
   std::unique_ptr<FrontRenewal> renewal_;
   bool accounts_ = false;  // this kernel's account of a connection can be relied on
   LeftConnections left_count_;

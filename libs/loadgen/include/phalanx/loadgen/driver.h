@@ -24,6 +24,8 @@ struct DriverOptions {
   http::Headers headers;
   Duration request_timeout = std::chrono::seconds(600);
   std::optional<std::size_t> max_concurrency;  // requests under way at a time
+  // All arrive at once: with a limit each is meant to be sent when there is room for it.
+  bool closed_loop = false;
   StreamAudit::Rules rules;
 };
 
@@ -83,7 +85,6 @@ class Driver {
   std::unique_ptr<os::EventLoop::Handle> timer_;
   Done done_;
   SteadyTime started_{};
-  bool closed_loop_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for what is posted
   std::size_t next_ = 0;
   std::size_t under_way_ = 0;
