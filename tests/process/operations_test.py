@@ -57,6 +57,39 @@ class Watched(unittest.TestCase):
                 self.assertRegex(away, r"no server answers \(since \d\d:\d\d:\d\d\): ")
 
 
+    def test_one_that_hears_too_many_others_is_asked_again(self):
+        program = os.path.join(BIN, "phalanxctl")
+        with Server("--dp", 1, "--tp", 1) as server:
+            port = ["--port", str(server.port)]
+            streams = [server.stream("count from 1 to 300", max_tokens=4000, ignore_eos=True).wait_for_tokens(3) for _ in range(16)]
+            drain = subprocess.Popen([program, "drain", "0", "--wait", *port], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            watch = subprocess.Popen([program, "status", "--watch", "--json", "--interval", "0.1", *port],
+                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            try:
+                while json.loads(watch.stdout.readline())["replicas"][0]["state"] != "draining":
+                    pass
+                others = [socket.socket(socket.AF_UNIX) for _ in range(24)]
+                for other in others:
+                    other.connect(f"\0phalanx-admin-{os.getuid()}-{server.port}")
+                self.assertIn("too many clients", watch.stderr.readline())
+                refused = subprocess.run([program, "status", *port], timeout=30, capture_output=True, text=True)
+                self.assertEqual(refused.returncode, 75, refused.stderr)
+                self.assertIsNone(watch.poll())
+                self.assertIsNone(drain.poll(), "it has been told to")
+                for other in others:
+                    other.close()
+                for stream in streams:
+                    stream.close()
+                self.assertEqual(drain.communicate(timeout=60)[0], "ok\n")
+                self.assertEqual(drain.returncode, 0)
+                while json.loads(watch.stdout.readline())["replicas"][0]["open_attempts"] != 0:
+                    pass
+            finally:
+                for process in (drain, watch):
+                    process.kill()
+                    process.communicate()
+
+
 class RollingRestart(unittest.TestCase):
     def test_hangup_restarts_one_replica_after_the_other_under_load(self):
         with Server("--dp", 2, "--tp", 1) as server:

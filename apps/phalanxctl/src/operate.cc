@@ -58,7 +58,13 @@ Status wait_for(const CtlOptions& options,
                 SteadyTime deadline) {
   const std::string name = "replica " + std::to_string(request.replica);
   for (;;) {
-    PHALANX_TRY(const wire::ServerStatus status, ask_status(options, left_until(deadline)));
+    const auto answer = ask_status(options, left_until(deadline));
+    if (!answer && answer.error().code() == Code::kResourceExhausted &&
+        left_until(deadline) > kBetweenLooks) {  // it hears too many others
+      std::this_thread::sleep_for(kBetweenLooks);
+      continue;
+    }
+    PHALANX_TRY(const wire::ServerStatus status, answer);
     if (is_finished(request, status, before)) {
       return ok();
     }

@@ -14,8 +14,8 @@ namespace phalanx::app {
                                              const wire::AdminRequest& request,
                                              Duration timeout);
 
-// The same for its status; also kFailedPrecondition where it refuses that, and kDataLoss where it
-// answers something else.
+// The same for its status; also kResourceExhausted where it refuses that, since it hears too many
+// others, and kDataLoss where it answers something else.
 [[nodiscard]] Result<wire::ServerStatus> ask_status(const CtlOptions& options, Duration timeout);
 
 }  // namespace phalanx::app

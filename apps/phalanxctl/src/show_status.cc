@@ -29,9 +29,10 @@ std::string time_of_day() {
   return {text.data(), std::strftime(text.data(), text.size(), "%H:%M:%S", &parts)};
 }
 
+// For now: one that hears too many others refuses.
 bool is_away(const Error& error) {
-  return error.code() == Code::kNotFound || error.code() == Code::kUnavailable ||
-         error.code() == Code::kDeadlineExceeded;
+  return error.code() == Code::kResourceExhausted || error.code() == Code::kNotFound ||
+         error.code() == Code::kUnavailable || error.code() == Code::kDeadlineExceeded;
 }
 
 // One picture after the other: on a terminal in its place, elsewhere with its time.
