@@ -138,8 +138,8 @@ flags::FlagTable make_table(CtlOptions* o) {
       "that phalanxd would end with.\n\n"
       "exit status: 0 done, 64 wrong usage or a model that is not supported, 65 a file or an "
       "answer that cannot be read, 66 no server or file is there, 69 the server hung up or the "
-      "replica has failed, 75 not done within --timeout, or the output cannot be written, 78 "
-      "refused",
+      "replica has failed, 75 not done within --timeout, the server hears too many others, or the "
+      "output cannot be written, 78 refused",
       "PHALANXCTL_");
   table.words(&o->words, 2, "[COMMAND [ARGUMENT]]");
   table.add_int(
