@@ -143,6 +143,67 @@ class FetchPages {
   std::uintptr_t gap_;  // bytes from the end to what is read then
 };
 
+// For a few rows more, which compute for about as long as memory takes: what is computed between
+// two lines keeps such a processor from reading ahead by itself. Beside each line that is read
+// comes the one that is read `lead` lines later, into the second cache: asked for in bursts, lines
+// come a tenth to a third later (Zen 4).
+class FetchLines {
+ public:
+  // Of `own`, run after run, and then of `later`. Behind a run that is shorter than `lead` some
+  // lines are fetched for nothing, if what is read then does not follow it in memory.
+  PHALANX_LANES FetchLines(const FetchRun& own, std::size_t lead, const FetchRun& later)
+      : ahead_(lead * 64),
+        end_(reinterpret_cast<std::uintptr_t>(own.first) + own.lines * 64),
+        gap_(own.gap),
+        stride_(own.lines * 64 + own.gap),
+        runs_(own.runs),
+        heads_(own.runs == 1),
+        later_(reinterpret_cast<std::uintptr_t>(later.first)) {
+    end_run();
+  }
+
+  PHALANX_LANES void begin_strip(const void* head, std::size_t bytes) {
+    if (heads_) {
+      const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(head) + ahead_of(head);
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): it may lie in another object
+      fetch_all_to_second(reinterpret_cast<const void*>(at), bytes);
+    }
+  }
+  template <CacheLevel>
+  PHALANX_LANES LinesAhead<CacheLevel::kSecond> begin_block(const void* read) {
+    return {ahead_of(read)};
+  }
+  template <std::size_t, std::size_t>
+  PHALANX_LANES LinesAhead<CacheLevel::kSecond> begin_codes(const void* read) {
+    return {ahead_of(read)};
+  }
+
+ private:
+  PHALANX_LANES std::uintptr_t ahead_of(const void* read) {
+    const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(read);
+    if (at >= end_) {
+      --runs_;
+      end_ += stride_;
+      end_run();
+    }
+    return ahead_ + (at + ahead_ < end_ ? 0 : gap_);
+  }
+  // What follows the last run is `later`.
+  PHALANX_LANES void end_run() {
+    if (runs_ == 1) {
+      gap_ = later_ - end_;
+    }
+  }
+
+  std::uintptr_t ahead_;   // bytes
+  std::uintptr_t end_;     // of the run that is read
+  std::uintptr_t gap_;     // bytes from there to what is read then
+  std::uintptr_t stride_;  // from run to run
+  std::size_t runs_;       // from this one on
+  bool heads_;             // of strips lie in the run
+  std::uintptr_t later_;
+};
+
 // Lines that are read later: some of them with each block of K, so that memory is read while the
 // cache is computed on.
 class FetchLater {

@@ -51,6 +51,13 @@ class IntProduct {
   static constexpr std::size_t kRowsByPages = kIsBytes                ? kMaxRowsByPages
                                               : kDot == IntDot::kInt4 ? kMaxRowsByPages / 2
                                                                       : 0;
+  // Nibbles whose scales are f32 gain nothing by it, nor do bytes in groups of 16 (Zen 4).
+  static constexpr bool kIsNarrow =
+      kIsNibbles<kDot> && (kDot == IntDot::kInt4 || kHasTwoLevels<kDot>);
+  static constexpr std::size_t kLeadByLines = kMaxRowsByPages == 0 ? 0
+                                              : kIsBytes           ? 96
+                                              : kIsNarrow          ? 128
+                                                                   : 0;
   // The scales of a strip of groups, and as many lines of codes: one thread reads 3 (bytes) or 10 %
   // (nibbles) more so, and no more of codes with scales of leaves (Zen 4).
   static constexpr std::size_t kLinesAtOnce =

@@ -58,6 +58,7 @@ struct Panel {
 //                 two strips of those side by side
 //   kRowsByPages  for so few of them FetchPages fetches where DataPath::kInHalves
 //   kLinesAtOnce  of a panel then, before its rows are taken
+//   kLeadByLines  lines that FetchLines is ahead with more of the few rows there; 0: it is not taken
 //   kWeightsPerOther  lines of weights for each that is fetched of what is read later (ReadAhead),
 //                 at least; 0: none
 //   panel_size()  for so many rows of the tile and a leaf of such a padded K, at most
@@ -106,12 +107,18 @@ class PanelTile {
   void add_few_rows(const Panel& panel, const Panel& next, TileSums& pending) {
     const FetchRun own = lines_of(panel);
     const FetchRun later = lines_of(next);
+    const bool in_halves = part_.path == DataPath::kInHalves;
     if constexpr (Product::kRowsByPages != 0) {
-      const bool by_pages =
-          part_.path == DataPath::kInHalves && part_.rows <= Product::kRowsByPages;
-      if (by_pages && own.runs == 1) {
+      if (in_halves && part_.rows <= Product::kRowsByPages && own.runs == 1) {
         FetchPages fetch(own, first_of(own.lines, Product::kLinesAtOnce), kLeadLines, later);
         add_few<Product::kRowsByPages>(panel, pending, fetch);
+        return;
+      }
+    }
+    if constexpr (Product::kLeadByLines != 0) {
+      if (in_halves && (part_.rows > 1 || own.runs > 1)) {
+        FetchLines fetch(own, Product::kLeadByLines, later);
+        add_few<Product::kFewRows>(panel, pending, fetch);
         return;
       }
     }
