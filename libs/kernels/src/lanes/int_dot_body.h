@@ -99,13 +99,19 @@ PHALANX_LANES void add_nibbles(const Word* a,
 }
 // Half kHalf of a block of one strip whose codes are unpacked: many rows multiply bytes that are
 // made of such.
-template <IntDot kDot, std::size_t kHalf, std::size_t kRows>
+template <IntDot kDot, std::size_t kHalf, std::size_t kRows, typename Fetch>
 PHALANX_LANES void add_unpacked(const Word* a,
                                 std::size_t a_stride,
                                 const StripPointers<1>& strip,
                                 const CodeTable* table,
-                                I16 (&sum)[kRows][1]) {
+                                I16 (&sum)[kRows][1],
+                                const Fetch& fetch) {
   constexpr std::size_t kFirst = kHalf * 4;
+  constexpr std::size_t kLines = kCodeRow<kDot> * 32 / 64;
+#pragma GCC unroll 3
+  for (std::size_t i = kHalf * kLines / 2; i < (kHalf + 1) * kLines / 2; ++i) {
+    fetch.line(strip[0] + i * 64, 0, kFirst * 4);
+  }
   CodeBytes quads[4];
   load_half<kDot, kHalf>(strip[0], table, quads);
   const RowPointers<kRows> of_row(a, a_stride * sizeof(Word));
@@ -161,10 +167,10 @@ PHALANX_LANES void sum_part(const IntRows<kRows, kRowBlocks>& rows,
   if constexpr (kIsUnpacked<kDot>) {
     const StripPointers<1> strip(codes, 0);
     if constexpr (kFirst < 4) {
-      add_unpacked<kDot, 0>(a, rows.stride, strip, strips.table, sum);
+      add_unpacked<kDot, 0>(a, rows.stride, strip, strips.table, sum, fetch);
     }
     if constexpr (kEnd > 4) {
-      add_unpacked<kDot, 1>(a, rows.stride, strip, strips.table, sum);
+      add_unpacked<kDot, 1>(a, rows.stride, strip, strips.table, sum, fetch);
     }
   } else if constexpr (!kIsNibbles<kDot>) {
     add_block<kFirst, kEnd>(a, rows.stride, codes, strips.stride, sum, fetch);

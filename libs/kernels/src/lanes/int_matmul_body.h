@@ -45,23 +45,26 @@ class IntProduct {
   static constexpr std::size_t kTwoStreamRows =
       kCodeRow<kDot> == 16 && kParts<kDot> == 1 && !kIsUnpacked<kDot> ? kIntRowsOfTwoStreams : 0;
   static_assert(kTwoStreamRows <= kFewRows);
-  // Two rows of nibbles take a seventh more so, and one with two levels of scales up to two thirds.
+  // What is fetched by pages or lines where DataPath::kInHalves was measured for each format (Zen
+  // 4). By pages two rows of nibbles take a seventh more, one of many others up to two thirds. By
+  // lines f32 scales of groups gain nothing, of which a strip begins with many, nor does one row of
+  // most.
   static constexpr bool kIsBytes =
       kDot == IntDot::kInt8Whole || kDot == IntDot::kInt8Blocks || kDot == IntDot::kInt8G32;
-  static constexpr std::size_t kRowsByPages = kIsBytes                ? kMaxRowsByPages
-                                              : kDot == IntDot::kInt4 ? kMaxRowsByPages / 2
-                                                                      : 0;
-  // Nibbles whose scales are f32 gain nothing by it, nor do bytes in groups of 16 (Zen 4).
-  static constexpr bool kIsNarrow =
-      kIsNibbles<kDot> && (kDot == IntDot::kInt4 || kHasTwoLevels<kDot>);
-  static constexpr std::size_t kLeadByLines = kMaxRowsByPages == 0 ? 0
-                                              : kIsBytes           ? 96
-                                              : kIsNarrow          ? 128
-                                                                   : 0;
+  static constexpr bool kIsOneByPages =
+      kDot == IntDot::kInt4 || kDot == IntDot::kInt6G16K || kDot == IntDot::kInt8G16;
+  static constexpr bool kHasWideScales =
+      kHasGroups<kDot> && !kHasTwoLevels<kDot> && kScaleRow<kDot> > 32;
+  static constexpr std::size_t kRowsByPages = kIsBytes        ? kMaxRowsByPages
+                                              : kIsOneByPages ? kMaxRowsByPages / 2
+                                                              : 0;
+  static constexpr std::size_t kLeadByLines = kMaxRowsByPages == 0 || kHasWideScales ? 0
+                                              : kIsBytes                             ? 96
+                                                                                     : 144;
+  static constexpr std::size_t kFewestByLines = kIsFiveBits<kDot> ? 1 : 2;
   // The scales of a strip of groups, and as many lines of codes: one thread reads 3 (bytes) or 10 %
   // (nibbles) more so, and no more of codes with scales of leaves (Zen 4).
-  static constexpr std::size_t kLinesAtOnce =
-      kDot == IntDot::kInt8G32 || kDot == IntDot::kInt4 ? 32 : 0;
+  static constexpr std::size_t kLinesAtOnce = kRowsByPages != 0 && kHasGroups<kDot> ? 32 : 0;
   // What they leave of memory (Zen 4: more for bytes gains less).
   static constexpr std::size_t kWeightsPerOther = kIsNibbles<kMade<kDot>> ? 1 : 4;
 

@@ -27,7 +27,8 @@ class Bf16Product {
   static_assert(kTwoStreamRows <= kFewRows);
   static constexpr std::size_t kRowsByPages = kMaxRowsByPages;
   static constexpr std::size_t kLinesAtOnce = 0;
-  static constexpr std::size_t kLeadByLines = kMaxRowsByPages == 0 ? 0 : 128;
+  static constexpr std::size_t kLeadByLines = kMaxRowsByPages == 0 ? 0 : 144;
+  static constexpr std::size_t kFewestByLines = kRowsByPages + 1;
   static constexpr std::size_t kWeightsPerOther = 0;  // memory is not idle (0 to 5 % slower)
 
   // 32 KB of weights, and 6 KB of activations as floats. Few rows pass over weights once: as much

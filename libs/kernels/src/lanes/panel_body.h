@@ -58,7 +58,8 @@ struct Panel {
 //                 two strips of those side by side
 //   kRowsByPages  for so few of them FetchPages fetches where DataPath::kInHalves
 //   kLinesAtOnce  of a panel then, before its rows are taken
-//   kLeadByLines  lines that FetchLines is ahead with more of the few rows there; 0: it is not taken
+//   kLeadByLines  lines that FetchLines is ahead there, of other few rows; 0: it is not taken
+//   kFewestByLines  rows for it, but with a panel of several runs
 //   kWeightsPerOther  lines of weights for each that is fetched of what is read later (ReadAhead),
 //                 at least; 0: none
 //   panel_size()  for so many rows of the tile and a leaf of such a padded K, at most
@@ -116,7 +117,7 @@ class PanelTile {
       }
     }
     if constexpr (Product::kLeadByLines != 0) {
-      if (in_halves && (part_.rows > 1 || own.runs > 1)) {
+      if (in_halves && (part_.rows >= Product::kFewestByLines || own.runs > 1)) {
         FetchLines fetch(own, Product::kLeadByLines, later);
         add_few<Product::kFewRows>(panel, pending, fetch);
         return;
