@@ -318,7 +318,6 @@ TEST_P(IntegerMatmulOnEachIsa, EqualsRefAcrossPanels) {
   }
 }
 
-// The runs of few rows are longer.
 // Tables of tile registers have ways of their own.
 TEST_P(IntegerMatmulOnEachIsa, FetchesWhatIsListedBesideAFewRowsOfWeights) {
   const bool has_tiles = GetParam().name.starts_with("amx");
@@ -340,10 +339,11 @@ TEST_P(IntegerMatmulOnEachIsa, FetchesWhatIsListedBesideAFewRowsOfWeights) {
   EXPECT_FALSE(is_taken_by(WeightFormat::kInt8, kMatmulTileRows + 1));
 }
 
+// The runs of few rows are longer.
 TEST_P(IntegerMatmulOnEachIsa, EqualsRefAcrossPanelsOfFewRows) {
   for (const WeightFormat format : kIntegerFormats) {
     for (const std::size_t k : {2049U, 4097U, 8193U}) {
-      for (std::size_t rows = 1; rows <= 5; ++rows) {
+      for (std::size_t rows = 1; rows <= 6; ++rows) {
         expect_ref(IntegerProduct(format, rows, 70, {k, 40}, rows + k, Kind::kOrdinary), 2);
       }
     }

@@ -29,13 +29,13 @@ template <IntDot kAs,
   add_scaled<kAs, kStrips>(rows, strips, blocks, place, to, fetch);
 }
 
-// Codes by codes. Blocks have a power of two of rows; those that do not exist repeat the first one
+// Codes by codes. Blocks have 1, 2, 4, 6 or 8 rows; those that do not exist repeat the first one
 // and are not written. Its buffers are not initialised: they are large.
 template <IntDot kDot>
 class IntProduct {
  public:
   static constexpr std::size_t kMaxRows = kMaxGroupRows<kParts<kDot>>;
-  static constexpr std::size_t fewer(std::size_t rows) { return rows / 2; }
+  static constexpr std::size_t fewer(std::size_t rows) { return rows > 4 ? rows - 2 : rows / 2; }
   static constexpr std::size_t kStrips = kMaxIntStrips;
 
   static constexpr std::size_t kFewRows = kIsNibbles<kMade<kDot>> ? 2 : 4;  // of one block
