@@ -247,6 +247,9 @@ class FetchLater {
     per_block_ = (left_ + blocks - 1) / blocks;
   }
 
+  // What is left while the next `blocks` blocks are multiplied, which are the last ones.
+  PHALANX_LANES void end_with(std::size_t blocks) { per_block_ = (left_ + blocks - 1) / blocks; }
+
   PHALANX_LANES void begin_strip(const void* /*head*/, std::size_t /*bytes*/) const {}
 
   // For a block of 32 elements of bf16, 16 lines of a strip from `read` on: either as many are

@@ -150,6 +150,9 @@ class PanelTile {
     product_.begin_panel(panel);
     for (std::size_t row = 0; row < part_.rows; row += Product::kMaxRows) {
       const std::size_t rows = first_of(part_.rows - row, Product::kMaxRows);
+      if (rows < Product::kMaxRows) {
+        fetch.end_with(calls_of(panel));
+      }
       add_rows<Product::kMaxRows>(panel, row, rows, pending, fetch);
     }
   }
@@ -204,13 +207,17 @@ class PanelTile {
     return next;
   }
 
-  // What is fetched while all rows, more than a few, are multiplied by a panel.
+  // How often a block of rows asks for lines while it is multiplied by a panel.
+  static std::size_t calls_of(const Panel& panel) {
+    return (panel.strips + Product::kStrips - 1) / Product::kStrips * (panel.chunk / 32);
+  }
+
+  // What is fetched while all rows, more than a few, are multiplied by a panel: with each block of
+  // rows as much as it takes of the time.
   [[nodiscard]] FetchLater fetch_during(const Panel& panel, const Panel& next) const {
     const FetchRun later = lines_of(next);
-    const std::size_t row_blocks = (part_.rows + Product::kMaxRows - 1) / Product::kMaxRows;
-    const std::size_t calls =
-        row_blocks * ((panel.strips + Product::kStrips - 1) / Product::kStrips);
-    const std::size_t blocks = calls * (panel.chunk / 32);
+    const std::size_t blocks =
+        (part_.rows * calls_of(panel) + Product::kMaxRows - 1) / Product::kMaxRows;
     FetchLater fetch = FetchLater::all_of(later, blocks, CacheLevel::kSecond);
     if constexpr (Product::kWeightsPerOther != 0) {
       // Rows of one tile leave memory idle; more read each weight only once for all of them.
