@@ -352,7 +352,7 @@ TEST_P(IntegerMatmulOnEachIsa, EqualsRefAcrossPanelsOfFewRows) {
 
 INSTANTIATE_TEST_SUITE_P(Isa,
                          IntegerMatmulOnEachIsa,
-                         ::testing::ValuesIn(with_amx(isa_tables())),
+                         ::testing::ValuesIn(with_amx(vector_tables())),
                          matmul_table_name);
 
 TEST(IntegerMatmul, IsWithinTheBoundOfItsRoundings) {

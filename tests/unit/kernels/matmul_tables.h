@@ -46,7 +46,7 @@ inline std::vector<MatmulTable> isa_tables() {
 }
 
 // With that which this processor would not take of the two of avx512vnni: they differ in products
-// of bf16 and in attention.
+// of bf16, in attention and in what is fetched.
 inline std::vector<MatmulTable> vector_tables() {
   std::vector<MatmulTable> tables = isa_tables();
   if (is_available(Isa::kAvx512Vnni)) {

@@ -27,7 +27,7 @@ inline constexpr std::size_t kMaxChains = 24;
 inline constexpr std::size_t kRowsOfTwoStreams = 0;
 // So few rows of bf16 and of bytes compute little enough between lines for a processor in halves to
 // keep ahead by itself (Zen 4: one or two take up to a quarter less by FetchPages, three or four up
-// to a third less by FetchLines).
+// to a half less by FetchLines).
 inline constexpr std::size_t kMaxRowsByPages = 2;
 // Where loads never limit, spreading an activation over a register takes time from the multipliers,
 // and a product that spreads it as it loads it does not: more rows by one strip (98 % of the peak

@@ -149,10 +149,10 @@ class FetchPages {
 // come a tenth to a third later (Zen 4).
 class FetchLines {
  public:
-  // Of `own`, run after run, and then of `later`. Behind a run that is shorter than `lead` some
-  // lines are fetched for nothing, if what is read then does not follow it in memory.
+  // Of `own`, run after run, and then of `later`. Of runs that are shorter than `lead` it is as
+  // many lines as they have.
   PHALANX_LANES FetchLines(const FetchRun& own, std::size_t lead, const FetchRun& later)
-      : ahead_(lead * 64),
+      : ahead_((lead < own.lines ? lead : own.lines) * 64),
         end_(reinterpret_cast<std::uintptr_t>(own.first) + own.lines * 64),
         gap_(own.gap),
         stride_(own.lines * 64 + own.gap),

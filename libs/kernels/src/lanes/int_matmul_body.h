@@ -62,7 +62,7 @@ class IntProduct {
                                               : kIsBytes                             ? 96
                                                                                      : 144;
   static constexpr std::size_t kFewestByLines = kIsFiveBits<kDot> ? 1 : 2;
-  // The scales of a strip of groups, and as many lines of codes: one thread reads 3 (bytes) or 10 %
+  // Scales of a strip of groups, and codes behind them: one thread reads 3 (bytes) or 10 %
   // (nibbles) more so, and no more of codes with scales of leaves (Zen 4).
   static constexpr std::size_t kLinesAtOnce = kRowsByPages != 0 && kHasGroups<kDot> ? 32 : 0;
   // What they leave of memory (Zen 4: more for bytes gains less).

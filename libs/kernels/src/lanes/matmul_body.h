@@ -22,8 +22,8 @@ class Bf16Product {
   static constexpr std::size_t fewer(std::size_t rows) { return rows - 1; }
   static constexpr std::size_t kStrips = kBlockStrips<kMaxRows>;
 
-  // In blocks of eight, five and six rows wait for memory, too: by panels they take up to a third
-  // more (Zen 4).
+  // In blocks of eight, five and six rows wait for memory, too: by panels they take up to two
+  // fifths more (Zen 4).
   static constexpr std::size_t kFewRows = kMaxRows > kMaxBlockRows   ? kMaxBlockRows
                                           : kMaxRows < kFewBlockRows ? kMaxRows
                                                                      : kFewBlockRows;
@@ -97,7 +97,7 @@ class Bf16Product {
     } else {
       widen_rows<kRows>(from, panel.chunk, kStride);
     }
-    add_strips<kRows>(wide_, kStride, strips, left, panel.chunk, sums, fetch);
+    add_strips<kRows, 32, kStrips>(wide_, kStride, strips, left, panel.chunk, sums, fetch);
   }
 
  private:
