@@ -59,7 +59,8 @@ struct Panel {
 //   kRowsByPages  for so few of them FetchPages fetches where DataPath::kInHalves
 //   kLinesAtOnce  of a panel then, before its rows are taken
 //   kLeadByLines  lines that FetchLines is ahead there, of other few rows; 0: it is not taken
-//   kFewestByLines  rows for it, but with a panel of several runs
+//   kFewestByLines  rows for it, but where a strip is not read on: a panel has several runs, or the
+//                 scales between strips are as many lines as others are fetched ahead
 //   kWeightsPerOther  lines of weights for each that is fetched of what is read later (ReadAhead),
 //                 at least; 0: none
 //   panel_size()  for so many rows of the tile and a leaf of such a padded K, at most
@@ -117,7 +118,8 @@ class PanelTile {
       }
     }
     if constexpr (Product::kLeadByLines != 0) {
-      if (in_halves && (part_.rows >= Product::kFewestByLines || own.runs > 1)) {
+      const bool is_far = own.runs > 1 || panel.places.head >= kLeadLines * 64;
+      if (in_halves && (part_.rows >= Product::kFewestByLines || is_far)) {
         FetchLines fetch(own, Product::kLeadByLines, later);
         add_few<Product::kFewRows>(panel, pending, fetch);
         return;
