@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string>
 
+#include "phalanx/collective/summation_tree.h"
+
 namespace phalanx::model {
 namespace {
 
@@ -15,10 +17,8 @@ Error too_many(std::uint32_t ranks, std::uint32_t most, const std::string& kind)
 }  // namespace
 
 Run run_of(std::uint32_t count, std::uint32_t part, std::uint32_t parts) {
-  const auto edge = [&](std::uint32_t at) {
-    return static_cast<std::uint32_t>(std::uint64_t{at} * count / parts);
-  };
-  return {edge(part), edge(part + 1) - edge(part)};
+  const collective::LeafRange own = collective::leaf_run(count, part, parts);
+  return {own.first, own.count};
 }
 
 Units units_of(const checkpoint::ModelConfig& config) {

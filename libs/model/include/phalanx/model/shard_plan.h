@@ -20,8 +20,9 @@ struct Run {
   friend bool operator==(Run, Run) = default;
 };
 
-// Of `count` things, those of part `part` of `parts`: ⌊part·count/parts⌋ …
-// ⌊(part+1)·count/parts⌋-1.
+// Of `count` things, those of part `part` of `parts`, divided as a group of ranks divides the
+// leaves of its tree (collective::leaf_run()): ⌊part·count/parts⌋ … ⌊(part+1)·count/parts⌋-1.
+// Requires part < parts.
 [[nodiscard]] Run run_of(std::uint32_t count, std::uint32_t part, std::uint32_t parts);
 
 // How a model is cut into units: the leaves of the summation trees (docs/arithmetic.md). Depends on
