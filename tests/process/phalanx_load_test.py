@@ -52,6 +52,34 @@ class PhalanxLoad(unittest.TestCase):
             with open(kept) as file:
                 self.assertEqual(file.read(), "kept")
 
+    def test_a_result_is_replaced_as_a_whole_or_not_at_all(self):
+        with tempfile.TemporaryDirectory() as folder, Server() as server:
+            kept, link = os.path.join(folder, "kept.json"), os.path.join(folder, "link.json")
+            with open(kept, "w") as file:
+                file.write("kept")
+            os.chmod(kept, 0o600)
+            os.symlink("kept.json", link)
+
+            def save(name, limit):
+                return subprocess.run(["sh", "-c", f'ulimit -f {limit}; exec "$@"', "sh", os.path.join(BIN, "phalanx-load"), "--port",
+                                       str(server.port), "--num-prompts", "60", "--random-input-len", "3", "--random-output-len", "4",
+                                       "--save-result", "--result-dir", folder, "--result-filename", name], timeout=60,
+                                      capture_output=True, text=True)
+            full = save("link.json", 1)
+            self.assertEqual(full.returncode, 75, full.stderr)
+            self.assertIn("kept.json: File too large", full.stderr)
+            with open(kept) as file:
+                self.assertEqual(file.read(), "kept")
+            whole = save("link.json", "unlimited")
+            self.assertEqual(whole.returncode, 0, whole.stderr)
+            with open(kept) as file:
+                self.assertEqual(json.load(file)["completed"], 60)
+            self.assertEqual(os.stat(kept).st_mode & 0o777, 0o600)
+            self.assertEqual(os.readlink(link), "kept.json")
+            self.assertEqual(sorted(os.listdir(folder)), ["kept.json", "link.json"])
+            self.assertEqual(save("/dev/full", "unlimited").returncode, 75)
+            self.assertFalse([name for name in os.listdir("/dev") if "full." in name])
+
     def test_no_word_of_a_server_reaches_the_terminal_raw(self):
         body = json.dumps({"error": {"message": "\x1b]0;owned\x07 \u202e\n"}})
         with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -11,8 +11,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from phalanx_server import BIN, TINY, main  # noqa: E402
 
 
-def run(*arguments, program="phalanxctl"):
-    result = subprocess.run([os.path.join(BIN, program), *arguments], timeout=60, capture_output=True, text=True)
+def run(*arguments, program="phalanxctl", environment=None):
+    result = subprocess.run([os.path.join(BIN, program), *arguments], timeout=60, capture_output=True, text=True,
+                            env={**os.environ, **(environment or {})})
     return result.returncode, result.stdout + result.stderr
 
 
@@ -45,6 +46,13 @@ class Phalanxctl(unittest.TestCase):
             self.assertEqual(status, 64, (words, output))
             self.assertIn(f"found {words[-1] if words[-1].startswith('--') else words[-2]}", output)
         self.assertEqual(run("status", "--interval", "2"), (64, "phalanxctl: --interval: expected only with --watch\n"))
+
+    def test_settings_of_another_command_do_no_harm(self):
+        of_inspect = {"PHALANXCTL_KV_CACHE_MEMORY_BYTES": "1G", "PHALANXCTL_NUM_KV_BLOCKS": "5"}
+        self.assertEqual(run("ping", "--port", "1", environment=of_inspect)[0], 66, "no server is there")
+        status, output = run("inspect", TINY, environment=of_inspect)
+        self.assertEqual(status, 64, output)
+        self.assertIn("give one of them", output)
 
     def test_help_is_a_command_and_fits_a_terminal(self):
         status, help_text = run("help")

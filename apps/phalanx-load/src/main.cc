@@ -15,6 +15,7 @@
 #include "phalanx/os/machine.h"
 #include "phalanx/os/standard_files.h"
 
+#include "result_file.h"
 #include "session.h"
 
 namespace {

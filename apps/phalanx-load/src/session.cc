@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
-#include <ctime>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "phalanx/http/client.h"
@@ -19,14 +12,12 @@
 #include "phalanx/loadgen/driver.h"
 #include "phalanx/openai/stream_event.h"
 #include "phalanx/os/event_loop.h"
-#include "phalanx/os/unique_fd.h"
 
 #include "progress.h"
 
 namespace phalanx::load {
 namespace {
 
-constexpr int kMaxLinks = 40;  // as the kernel follows
 constexpr std::size_t kMaxModelListBytes = std::size_t{1} << 20;
 
 struct Finished {
@@ -217,63 +208,10 @@ class Session {
   int signal_ = 0;
 };
 
-std::string local_time() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  localtime_r(&now, &parts);
-  std::array<char, 32> text{};
-  const std::size_t length = std::strftime(text.data(), text.size(), "%Y%m%d-%H%M%S", &parts);
-  return {text.data(), length};
-}
-
 }  // namespace
 
 Result<Outcome> run_session(Options options) {
   return Session(std::move(options)).run();
-}
-
-Status check_result_place(const Options& options) {
-  const std::filesystem::path folder(options.result_dir);
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return errno_error("--result-dir: " + folder.string(), error.value());
-  }
-  const bool is_named = !options.result_filename.empty();
-  std::filesystem::path path =
-      folder / (is_named ? options.result_filename
-                         : ".phalanx-load-" + std::to_string(::getpid()) + ".json");
-  // What a link points to is made and removed, not the link.
-  for (int links = 0; links < kMaxLinks && std::filesystem::is_symlink(path, error); ++links) {
-    path = path.parent_path() / std::filesystem::read_symlink(path, error);
-  }
-  const bool existed = std::filesystem::exists(path, error);
-  const os::UniqueFd file(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666));
-  if (!file.valid()) {
-    return errno_error("--save-result: " + path.string(), errno);
-  }
-  if (!existed) {
-    std::filesystem::remove(path, error);
-  }
-  return ok();
-}
-
-Result<std::string> save_report(const Options& options, const loadgen::Report& report) {
-  const std::string date = local_time();
-  std::error_code error;
-  std::filesystem::create_directories(options.result_dir, error);
-  const std::filesystem::path path =
-      std::filesystem::path(options.result_dir) /
-      (options.result_filename.empty() ? loadgen::report_file_name(report.settings, date)
-                                       : options.result_filename);
-  std::ofstream file(path);
-  file << loadgen::report_json(report, date);
-  file.close();
-  if (!file) {
-    return resource_exhausted("cannot write the result to " + path.string());
-  }
-  return path.string();
 }
 
 }  // namespace phalanx::load

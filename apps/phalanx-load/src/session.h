@@ -19,14 +19,4 @@ struct Outcome {
 //         kUnavailable      the server cannot be reached, or a warm-up request failed
 [[nodiscard]] Result<Outcome> run_session(Options options);
 
-// Whether a result can be written where `options` want it, found out before hours are measured for
-// it: makes the folder. Leaves no file, and no change in one that is there.
-//
-// Errors: what the errno of the attempt means, with the path
-[[nodiscard]] Status check_result_place(const Options& options);
-
-// Writes the result as JSON and tells where.
-[[nodiscard]] Result<std::string> save_report(const Options& options,
-                                              const loadgen::Report& report);
-
 }  // namespace phalanx::load

@@ -111,7 +111,9 @@ Status check_flags(const CtlOptions& options) {
   if (given("interval") && !options.watch) {
     return invalid_argument("--interval: expected only with --watch");
   }
-  if (options.kv_cache_memory_bytes > 0 && options.num_kv_blocks > 0) {
+  // The environment and a file may set them for another command.
+  if (options.command == "inspect" && options.kv_cache_memory_bytes > 0 &&
+      options.num_kv_blocks > 0) {
     return invalid_argument(
         "--kv-cache-memory-bytes and --num-kv-blocks say the same: give one of them");
   }

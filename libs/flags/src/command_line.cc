@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "phalanx/flags/flag_table.h"
@@ -78,7 +79,8 @@ std::vector<std::string> FlagTable::with_repeated_flags(
   std::vector<std::string> result;
   const Flag* taking = nullptr;  // the flag whose words come now
   bool has_value = false;
-  for (const std::string& argument : arguments) {
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  for (const std::string& argument : std::span(arguments.begin(), end)) {
     if (const auto [name, value] = option_of(argument); !name.empty()) {
       const Flag* const flag = find(name);
       taking = flag != nullptr && flag->takes_words ? flag : nullptr;
@@ -88,6 +90,7 @@ std::vector<std::string> FlagTable::with_repeated_flags(
     }
     result.push_back(argument);
   }
+  result.insert(result.end(), end, arguments.end());
   return result;
 }
 

@@ -81,6 +81,18 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// "--NAME=" of a flag with a value, which is empty: Boost knows that only as a word of its own.
+bool splits_off_nothing(const CommandLineSyntax& syntax, std::vector<std::string>* words) {
+  std::string& word = words->back();
+  if (!word.starts_with("--") || !word.ends_with('=') ||
+      !contains(syntax.valued, word.substr(2, word.size() - 3))) {
+    return false;
+  }
+  word.pop_back();
+  words->emplace_back();
+  return true;
+}
+
 // The words before a "--", ready for Boost: names normalised, and each value, which is anything
 // that is not the name of a flag itself, joined to its own. What is a value is not changed.
 Result<std::vector<std::string>> join_values(const CommandLineSyntax& syntax,
@@ -88,6 +100,9 @@ Result<std::vector<std::string>> join_values(const CommandLineSyntax& syntax,
   std::vector<std::string> words;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     words.push_back(normalised(arguments[i]));
+    if (splits_off_nothing(syntax, &words)) {
+      continue;
+    }
     const std::string name = without_dashes(words.back());
     if (!words.back().starts_with("--") || !contains(syntax.valued, name) ||
         i + 1 == arguments.size()) {

@@ -150,7 +150,9 @@ void Driver::on_end(std::size_t index, const Status& status) {
   record.output_tokens = flight.audit.tokens();
   if (flight.audit.usage()) {
     record.input_tokens = flight.audit.usage()->prompt_tokens;
-    record.output_tokens = flight.audit.usage()->completion_tokens;
+    if (record.error.empty()) {
+      record.output_tokens = flight.audit.usage()->completion_tokens;
+    }
   }
   const auto& expected = requests_[index].expected_text;
   if (record.error.empty() && expected && record.text != *expected) {

@@ -30,6 +30,9 @@ std::uint64_t busiest_second(const std::vector<RequestRecord>& records) {
   std::map<std::int64_t, double> tokens;
   double most = 0.0;
   for (const RequestRecord& record : records) {
+    if (!record.error.empty()) {
+      continue;
+    }
     const double per_event =
         static_cast<double>(record.output_tokens) / static_cast<double>(record.token_times.size());
     for (const Duration time : record.token_times) {

@@ -20,6 +20,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kWidth = 50;
 constexpr std::size_t kLabelWidth = 40;
 constexpr std::size_t kMaxShownErrors = 5;
+constexpr std::size_t kMaxShownErrorBytes = 500;
 
 struct Metric {
   std::string_view key;
@@ -101,7 +102,10 @@ void error_rows(std::string& out, const Report& report) {
   std::sort(errors.rbegin(), errors.rend());
   headline(out, "Failures", '-');
   for (std::size_t i = 0; i < std::min(errors.size(), kMaxShownErrors); ++i) {
-    out += std::to_string(errors[i].first) + " x " + printable(errors[i].second) + "\n";
+    const std::string& error = errors[i].second;
+    const std::string_view shown = utf8_prefix(error, kMaxShownErrorBytes);
+    out += std::to_string(errors[i].first) + " x " + printable(shown) +
+           (shown.size() < error.size() ? "...\n" : "\n");
   }
   if (errors.size() > kMaxShownErrors) {
     out += "and " + std::to_string(errors.size() - kMaxShownErrors) + " other kinds\n";

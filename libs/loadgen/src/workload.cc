@@ -22,17 +22,22 @@ constexpr int kMaxCountValue = 999;
 // A number of three digits and its space are four tokens where every character is one.
 constexpr std::uint32_t kMaxTokensPerNumber = 4;
 
+// 100 · (1 + 0.1) is a little more than 110.
+constexpr double kRounding = 1e-6;
+
 class Lengths {
  public:
   Lengths(std::uint32_t length, double range_ratio)
-      : distribution_(std::max<std::uint32_t>(
-                          1, static_cast<std::uint32_t>(std::floor(length * (1 - range_ratio)))),
-                      std::max<std::uint32_t>(
-                          1, static_cast<std::uint32_t>(std::ceil(length * (1 + range_ratio))))) {}
+      : distribution_(at_least_one(std::floor(length * (1 - range_ratio) + kRounding)),
+                      at_least_one(std::ceil(length * (1 + range_ratio) - kRounding))) {}
 
   std::uint32_t operator()(std::mt19937_64& random) { return distribution_(random); }
 
  private:
+  static std::uint32_t at_least_one(double length) {
+    return std::max<std::uint32_t>(1, static_cast<std::uint32_t>(length));
+  }
+
   std::uniform_int_distribution<std::uint32_t> distribution_;
 };
 

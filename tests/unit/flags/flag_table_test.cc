@@ -85,6 +85,11 @@ TEST(FlagTable, TakesValuesAsTheyAre) {
               "--model: expected a value, found the option " + other +
                   "; a value like that is written --model=" + other);
   }
+  Settings empty;
+  FlagTable of_empty = make_table(&empty);
+  ASSERT_TRUE(of_empty.parse({"--prompt=", "--prompt==", "-prompt=", "word"}, {}));
+  EXPECT_EQ(empty.prompts, (std::vector<std::string>{"", "=", ""}));
+  EXPECT_EQ(empty.model, "word");
   Settings settings;
   FlagTable table = make_table(&settings);
   ASSERT_TRUE(table.parse({"--tp", "2", "--", "-m_x"}, {}));
@@ -104,13 +109,17 @@ TEST(FlagTable, GivesAllWordsToAFlagThatTakesThem) {
     };
     table.add(std::move(flag));
     EXPECT_TRUE(table.parse(arguments, {}));
-    EXPECT_EQ(settings.model, arguments[0] == "folder" ? "folder" : "");
+    const bool has_folder =
+        std::find(arguments.begin(), arguments.end(), "folder") != arguments.end();
+    EXPECT_EQ(settings.model, has_folder ? "folder" : "");
     return words;
   };
   const std::vector<std::string> ab = {"a", "b"};
   EXPECT_EQ(words_of({"--limit", "a", "b"}), ab);
   EXPECT_EQ(words_of({"folder", "--limit", "a", "b", "--tp", "2"}), ab);
   EXPECT_EQ(words_of({"--limit=a", "b", "--verbose"}), ab);
+  EXPECT_EQ(words_of({"--limit", "a", "b", "--"}), ab);
+  EXPECT_EQ(words_of({"--limit", "a", "b", "--", "folder"}), ab);
   EXPECT_EQ(words_of({"--limit", "a", "--verbose", "--limit", "b"}), ab);
 }
 

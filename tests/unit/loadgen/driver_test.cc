@@ -113,6 +113,18 @@ TEST_F(DriverTest, RecordsWhatCameBack) {
   }
 }
 
+TEST_F(DriverTest, BelievesNoUsageThatIsRefused) {
+  const auto records = run(1, [](const auto&, const auto& callbacks) {
+    std::string stream = good_stream();
+    const std::string usage = R"("completion_tokens":2,"total_tokens":7)";
+    stream.replace(
+        stream.find(usage), usage.size(), R"("completion_tokens":4000000,"total_tokens":4000005)");
+    answer_with(callbacks, stream);
+  });
+  EXPECT_NE(records[0].error.find("4000000"), std::string::npos) << records[0].error;
+  EXPECT_EQ(records[0].output_tokens, 2U);
+}
+
 TEST_F(DriverTest, AStreamCutAtAnyByteIsAFailure) {
   const std::string stream = good_stream();
   std::size_t length = 0;

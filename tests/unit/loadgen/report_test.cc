@@ -71,7 +71,7 @@ TEST(Report, CountsLatenciesFromTheIntendedTime) {
   EXPECT_DOUBLE_EQ(report.itl.mean, 150.0);
   EXPECT_DOUBLE_EQ(report.client_queue_time.mean, 50.0);
   EXPECT_EQ(report.max_concurrent_requests, 3U);
-  EXPECT_EQ(report.max_output_tokens_per_s, 4U);
+  EXPECT_EQ(report.max_output_tokens_per_s, 3U) << "those of requests that succeeded";
 }
 
 // Servers may say several tokens in one event, or the end in one of its own.
@@ -112,6 +112,14 @@ TEST(Report, CountsGoodRequestsPerSecond) {
   EXPECT_EQ(goodput_of({.tpot = 149.0}), 0.5);
   EXPECT_EQ(goodput_of({.ttft = 300.0, .tpot = 149.0}), 0.0);
   EXPECT_EQ(goodput_of({.e2el = 600.0}), 0.5);
+}
+
+TEST(ReportText, CutsALongError) {
+  Report report = sample_report();
+  report.records.back().error = std::string(300'000, 'x');
+  const std::string text = report_text(report);
+  EXPECT_NE(text.find("1 x " + std::string(500, 'x') + "...\n"), std::string::npos);
+  EXPECT_LT(text.size(), 10'000U);
 }
 
 TEST(ReportText, NamesGoodputOnlyIfItIsLimited) {

@@ -33,6 +33,21 @@ TEST(RandomWorkload, DrawsLengthsFromTheRange) {
   EXPECT_EQ(*outputs.rbegin(), 30U);
 }
 
+// 100 · 1.1 is more than 110, and 100 · (1 - 0.9) less than 10.
+TEST(RandomWorkload, KeepsToARangeThatRoundingWouldWiden) {
+  for (const auto& [ratio, least, most] :
+       {std::tuple{0.1, 90U, 110U}, std::tuple{0.9, 10U, 190U}, std::tuple{0.0, 100U, 100U}}) {
+    std::set<std::uint32_t> outputs;
+    for (const PlannedRequest& request : random_workload(
+             {.count = 5000, .input_len = 1, .output_len = 100, .range_ratio = ratio, .seed = 1},
+             Backend::kCompletions)) {
+      outputs.insert(request.max_tokens);
+    }
+    EXPECT_EQ(*outputs.begin(), least) << ratio;
+    EXPECT_EQ(*outputs.rbegin(), most) << ratio;
+  }
+}
+
 TEST(RandomWorkload, IsTextForChatAndNeverEmpty) {
   const auto requests =
       random_workload({.count = 50, .input_len = 1, .output_len = 1, .range_ratio = 1.0, .seed = 1},

@@ -111,6 +111,7 @@ TEST(LoadOptions, SettingsOfTheServerAreLeftAlone) {
   const auto result = parse_options({},
                                     {{"PHALANX_LOAD_PORT", "9"},
                                      {"PHALANX_LOAD_BALANCE_METHOD", "round_robin"},
+                                     {"PHALANX_LOAD_FORMAT", "auto"},
                                      {"PHALANX_PORT", "8"}});
   ASSERT_TRUE(result);
   EXPECT_EQ(result->options.port, 9);
@@ -119,6 +120,10 @@ TEST(LoadOptions, SettingsOfTheServerAreLeftAlone) {
 
 TEST(LoadOptions, AHeaderFieldIsOne) {
   EXPECT_EQ(*parsed({"--header", "a: b"}).http_headers.find("a"), "b");
+  EXPECT_EQ(*parsed({"--header", "a: b"}).http_headers.find("content-type"), "application/json");
+  const Options own = parsed({"--header", "Content-Type: text/x"});
+  EXPECT_EQ(*own.http_headers.find("content-type"), "text/x");
+  EXPECT_EQ(own.http_headers.fields().size(), 1U);
   EXPECT_EQ(refusal({"--header", "Content-Length: 7"}),
             "--header: \"Content-Length\" cannot be set: it says how requests are sent");
   EXPECT_EQ(refusal({"--header", "a: b\r\nc: d"}),
@@ -130,6 +135,22 @@ TEST(LoadOptions, APlaceForTheResultNeedsAResult) {
     EXPECT_EQ(refusal({option, "x"}), "--result-dir and --result-filename need --save-result");
     EXPECT_EQ(refusal({option, "x", "--save-result"}), "accepted");
   }
+}
+
+TEST(LoadOptions, AFileOfPromptsIsNotIgnored) {
+  EXPECT_EQ(refusal({"--verify-counts",
+                     "--backend",
+                     "openai-chat",
+                     "--dataset-name",
+                     "custom",
+                     "--dataset-path",
+                     "x"}),
+            "--dataset-path has no effect with --verify-counts, which asks itself");
+}
+
+TEST(LoadOptions, SendWhatTheServerTakes) {
+  EXPECT_EQ(*parsed({"--repetition-penalty", "100"}).fields.repetition_penalty, 100.0);
+  EXPECT_NE(refusal({"--repetition-penalty", "100.1"}), "accepted");
 }
 
 TEST(LoadOptions, NameABadLimitOfGoodput) {
