@@ -29,21 +29,23 @@ PlannedRow row_after(const PlannedRow& before) {
 
 }  // namespace
 
-// Whoever waits can come in only where a slot is free and the memory is not full, and sequences
-// that decode make no room. It takes an end, and one that is not foreseen is seen a step later.
+// Whether the next step is this one again, one token on: each sequence that runs has a row in it
+// that draws, and nobody could come in between. That takes a free slot, or an end that frees one,
+// and memory that is not full: sequences that decode make no room. An end that is not foreseen is
+// seen a step later.
 bool Scheduler::only_decodes(const StepPlan& plan) const {
   const auto admitted = static_cast<std::size_t>(std::count_if(
       plan.rows.begin(), plan.rows.end(), [](const PlannedRow& row) { return row.admit; }));
-  if (!plan.preempted.empty() || running_.size() + admitted != plan.rows.size()) {
-    return false;
-  }
+  const bool everyone_has_a_row = running_.size() + admitted == plan.rows.size();
   const bool some_wait = waiting_.size() > admitted;
-  const bool full = plan.full && plan.room_changes == room_changes_;
-  if (some_wait && !full && free_slots_.size() > admitted) {
+  const bool is_full = plan.full && plan.room_changes == room_changes_;
+  const bool some_may_come_in = some_wait && !is_full && free_slots_.size() > admitted;
+  if (!plan.preempted.empty() || !everyone_has_a_row || some_may_come_in) {
     return false;
   }
   return std::all_of(plan.rows.begin(), plan.rows.end(), [&](const PlannedRow& row) {
-    return row.sample && contains(row.sequence) && !(some_wait && draws_last(row));
+    const bool frees_a_slot = contains(row.sequence) && draws_last(row);
+    return row.sample && contains(row.sequence) && !(some_wait && frees_a_slot);
   });
 }
 

@@ -85,7 +85,8 @@ void Sampler::count(const kernels::KernelTable& kernels,
                                          ? top_p_floors(sampling, maximum, table_.vocab())
                                          : top_k_floors(kernels, slice, sampling);
       candidates.find(kernels, slice, state.keep, floors, maximum);
-      // Of the lowest byte: in the total, and where the search for the threshold counts nothing.
+      // Tokens that are not listed count towards the total alone: in the lowest bucket, which the
+      // search for the threshold does not reach, since listed tokens meet the target by themselves.
       histogram.mass[0] = candidates.unlisted_mass;
     }
     kernels::VocabHistogramArgs args;
