@@ -39,9 +39,11 @@ std::string local_time() {
 }
 
 Status finish(std::ofstream file, const fs::path& path, const std::string& content) {
-  errno = 0;
-  file << content;
-  file.close();
+  if (file) {
+    errno = 0;
+    file << content;
+    file.close();
+  }
   return file ? ok()
               : resource_exhausted(
                     errno_error("writing the result to " + path.string(), errno).message());
