@@ -161,8 +161,9 @@ void Leader::perform(fleet::LeaderAction action, const Error* cause) {
       result_ = kSignalExitBase + last_signal_;
       slots().stop_all();
       slots().kill_all();
+      has_last_words_ = false;  // nobody waits for them either
       if (finishing_) {
-        loop_.stop();  // nobody waits for last words either
+        loop_.stop();
       }
       break;
     case fleet::kIgnoreSignal:

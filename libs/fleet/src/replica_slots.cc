@@ -198,7 +198,9 @@ void ReplicaSlots::on_status(std::size_t slot,
   if (!status.recovering) {
     slots_[slot].unformed_ticks = 0;
   }
-  if (status.recovering && slots_[slot].serves) {
+  // One that is drained, too: resumed, it is ready when its group is.
+  const bool is_drained = supervisor_.status(slot).state == supervise::State::kDraining;
+  if (status.recovering && (slots_[slot].serves || is_drained)) {
     supervisor_.on_recovering(slot, incarnation);
   } else {
     supervisor_.on_progress(slot, incarnation);

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "phalanx/base/utf8.h"
+
 #include "builtins.h"
 #include "interpreter.h"
 
@@ -36,6 +38,24 @@ Result<Value> list(Interpreter& interpreter, Arguments& arguments) {
 }
 
 template <bool kFirst>
+Value end_of_items(const std::vector<Value>& items) {
+  if (items.empty()) {
+    return Value::undefined("the sequence was empty");
+  }
+  return kFirst ? items.front() : items.back();
+}
+
+template <bool kFirst>
+Value end_of_text(const MarkedText& text) {
+  std::size_t begin = kFirst ? 0 : text.size();
+  std::size_t end = begin;
+  static_cast<void>(kFirst ? next_code_point(text.view(), end)
+                           : previous_code_point(text.view(), begin));
+  return Value::text(text.slice(begin, end));
+}
+
+// Of what is long only the end is looked at: templates ask for it in loops.
+template <bool kFirst>
 Result<Value> end_of(Interpreter& interpreter, Arguments& arguments) {
   PHALANX_TRY(const Parameters parameters, Parameters::bind(arguments, {"value"}));
   PHALANX_TRY(const Value value, parameters.required(0));
@@ -47,11 +67,17 @@ Result<Value> end_of(Interpreter& interpreter, Arguments& arguments) {
     return iterable->next < iterable->items.size() ? iterable->items[iterable->next++]
                                                    : Value::undefined("the sequence was empty");
   }
-  PHALANX_TRY(const std::vector<Value> items, input_elements(interpreter, value));
-  if (items.empty()) {
-    return Value::undefined("the sequence was empty");
+  if (iterable != nullptr) {
+    return end_of_items<kFirst>(iterable->items);
   }
-  return kFirst ? items.front() : items.back();
+  if (const List* const list = value.as_list()) {
+    return end_of_items<kFirst>(list->items);
+  }
+  if (const MarkedText* const text = value.as_text(); text != nullptr && !text->empty()) {
+    return end_of_text<kFirst>(*text);
+  }
+  PHALANX_TRY(const std::vector<Value> items, input_elements(interpreter, value));
+  return end_of_items<kFirst>(items);
 }
 
 Result<Value> join(Interpreter& interpreter, Arguments& arguments) {

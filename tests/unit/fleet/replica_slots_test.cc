@@ -332,6 +332,27 @@ TEST(ReplicaSlots, WhatDoesNotDieIsNotReadyAgainBecauseItIsResumed) {
   EXPECT_EQ(world.take(), (Notes{"lost 0", "died 0", "ready 0"}));
 }
 
+TEST(ReplicaSlots, OneWhoseGroupIsFormedAnewIsReadyThenThoughItIsResumedBefore) {
+  World world(1);
+  world.start();
+  ASSERT_TRUE(world.slots.drain(ReplicaId(0)));
+  wire::ReplicaStatus recovering;
+  recovering.recovering = true;
+  world.slots.on_status(0, Incarnation(1), recovering);
+  static_cast<void>(world.take());
+  ASSERT_TRUE(world.slots.resume(ReplicaId(0)));
+  EXPECT_EQ(world.take(), (Notes{"resumed 0"}));
+  EXPECT_EQ(world.status(0).state, State::kLoading);
+  world.slots.on_ready(0, Incarnation(1), 11);
+  EXPECT_EQ(world.take(), (Notes{"ready 0"}));
+
+  ASSERT_TRUE(world.slots.drain(ReplicaId(0)));
+  world.slots.on_status(0, Incarnation(1), recovering);
+  world.slots.on_ready(0, Incarnation(1), 11);
+  ASSERT_TRUE(world.slots.resume(ReplicaId(0)));
+  EXPECT_EQ(world.status(0).state, State::kReady) << "it was formed before";
+}
+
 TEST(ReplicaSlots, OneThatWasAskedToStopIsNotAliveForAWordThatCrossedIt) {
   World world(1);
   world.start();

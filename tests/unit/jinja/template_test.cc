@@ -199,6 +199,20 @@ TEST(Template, StripsManyCharactersInTheTimeOfTheText) {
   EXPECT_EQ(rendered->text(), "b b b .");
 }
 
+TEST(Template, LooksAtTheEndsOfALongSequenceOnly) {
+  const auto list = Value::list(std::vector<Value>(8000, Value(std::int64_t{7})));
+  ASSERT_TRUE(list);
+  const std::string text = "\u00E4" + std::string(3'000'000, 'x') + "\u20AC";
+  const Template::Variables variables{{"l", *list}, {"t", Value::text(MarkedText::user(text))}};
+  const auto rendered = render(
+      "{% for x in l %}{% if loop.first or loop.last %}{{ l|first }}{{ l|last }}{{ t|first }}"
+      "{{ t|last }} {% elif (l|last) != 7 or (t|last) == 'x' %}wrong{% endif %}{% endfor %}"
+      "{{ range(3)|last }}{{ ''|last is undefined }}{{ {'a': 1, 'b': 2}|last }}{{ []|first }}",
+      variables);
+  ASSERT_TRUE(rendered) << rendered.error().message();
+  EXPECT_EQ(rendered->text(), "77\u00E4\u20AC 77\u00E4\u20AC 2Trueb");
+}
+
 TEST(Template, SplitsFromTheRight) {
   const auto rendered = render(
       "{{ 'aaaaa'.rsplit('aa') }} {{ 'a,b,,c'.rsplit(',', 2) }} {{ ',a,'.rsplit(',') }} "
