@@ -4,8 +4,9 @@
 // How weights, keys and values come into the cache before they are read. Products of bf16, those of
 // keys and values too, call begin_block() for each block of K that they read of some strips, and
 // line() of what it returns for each cache line of it, of which of the strips and at which element
-// of the block. Products of integers call begin_strip() for each strip, whose scales are its head,
-// begin_codes() for each 32 elements of K, and line() of what it returns.
+// of the block. Products of integers call begin_codes() for each 32 elements of K, and line() of
+// what it returns; those of a few rows before it begin_strip() for each strip, whose scales are its
+// head, or FetchPages::read_head().
 //
 // To g++ a fetch has no effect: it drops the call of a function that does nothing else. So whatever
 // fetches is PHALANX_LANES.
@@ -106,9 +107,12 @@ class FetchPages {
   }
 
   // By itself a processor goes on over no gap, such as scales that are read one by one beside
-  // codes.
+  // codes; read_head() is for who has read the head to its end before the codes.
   PHALANX_LANES void begin_strip(const void* head, std::size_t bytes) const {
     fetch_all(head, bytes);
+    fetch_beside(head, bytes);
+  }
+  PHALANX_LANES void read_head(const void* head, std::size_t bytes) const {
     fetch_beside(head, bytes);
   }
   template <CacheLevel>

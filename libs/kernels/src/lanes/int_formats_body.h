@@ -23,6 +23,7 @@ enum class IntDot {
   kInt4G32Min,   // as kInt8G32Min
   kInt8G16Min,   // two scales and minima of weights for each block
   kInt8G32Wide,  // as kInt8G32, scales in f32; no weight lies so
+  kInt4Wide,     // as kInt4, scales in f32; no weight lies so
   // Nibbles that stand for codes of a table; otherwise as kInt8G32Wide and kInt8G16.
   kTableG32,
   kTableG16,
@@ -51,6 +52,10 @@ inline constexpr IntDot kMade =
     : kDot == IntDot::kInt4G32MinK                                ? IntDot::kInt4G32Min
     : kDot == IntDot::kInt4G16MinK                                ? IntDot::kInt8G16Min
                                                                   : kDot;
+// What one row is multiplied by where a strip is read from its beginning to its end: its scales,
+// which come first, as they were laid by.
+template <IntDot kDot>
+inline constexpr IntDot kReadOn = kDot == IntDot::kInt4 ? IntDot::kInt4Wide : kDot;
 template <IntDot kDot>
 inline constexpr bool kHasGroups = kDot != IntDot::kInt8Whole&& kDot != IntDot::kInt8Blocks;
 template <IntDot kDot>
@@ -61,8 +66,8 @@ inline constexpr bool kHasMinima =
 // Nibbles are codes.
 template <IntDot kDot>
 inline constexpr bool kIsNibbles =
-    kDot == IntDot::kInt4 || kDot == IntDot::kInt4G32Min || kDot == IntDot::kInt4G32MinK ||
-    kDot == IntDot::kInt4G16K || kDot == IntDot::kInt4G16MinK;
+    kDot == IntDot::kInt4 || kDot == IntDot::kInt4Wide || kDot == IntDot::kInt4G32Min ||
+    kDot == IntDot::kInt4G32MinK || kDot == IntDot::kInt4G16K || kDot == IntDot::kInt4G16MinK;
 template <IntDot kDot>
 inline constexpr bool kIsFiveBits =
     kDot == IntDot::kInt5G32 || kDot == IntDot::kInt5G32Min || kDot == IntDot::kInt5G32MinK;
@@ -82,11 +87,12 @@ inline constexpr std::size_t kParts =
 template <IntDot kDot>
 inline constexpr std::size_t kLines = kHasMinima<kDot> ? 2 : 1;
 template <IntDot kDot>
-inline constexpr std::int32_t kCodeBias = kDot == IntDot::kInt6G16K                            ? 32
-                                          : kDot == IntDot::kInt5G32                           ? 16
-                                          : kDot == IntDot::kInt4 || kDot == IntDot::kInt4G16K ? 8
-                                          : kIsNibbles<kDot> || kIsFiveBits<kDot>              ? 0
-                                                                                  : 128;
+inline constexpr std::int32_t kCodeBias =
+    kDot == IntDot::kInt6G16K                                                         ? 32
+    : kDot == IntDot::kInt5G32                                                        ? 16
+    : kDot == IntDot::kInt4 || kDot == IntDot::kInt4Wide || kDot == IntDot::kInt4G16K ? 8
+    : kIsNibbles<kDot> || kIsFiveBits<kDot>                                           ? 0
+                                                                                      : 128;
 // Bytes of the codes of 16 columns for one element of K.
 template <IntDot kDot>
 inline constexpr std::size_t kCodeRow = kIsNibbles<kDot> || kHasTable<kDot> ? 8
@@ -173,11 +179,12 @@ PHALANX_LANES F16 weight_minima(const std::uint8_t* scales, std::size_t block) {
   }
 }
 
-// The scales and minima of some blocks of a strip as they lie in one level.
-// Requires two levels; `scales` as scales_from().
-template <IntDot kDot>
-PHALANX_LANES void put_in_one_level(const std::uint8_t* scales, std::size_t blocks, float* to) {
-  constexpr std::size_t kRow = kScaleRow<kMade<kDot>> / sizeof(float);
+// The scales and minima of some blocks of a strip as kAs has them, in f32 and one level.
+// Requires `scales` as scales_from().
+template <IntDot kDot, IntDot kAs>
+PHALANX_LANES void lay_by(const std::uint8_t* scales, std::size_t blocks, float* to) {
+  constexpr std::size_t kRow = kScaleRow<kAs> / sizeof(float);
+#pragma GCC unroll 1
   for (std::size_t block = 0; block < blocks; ++block) {
     float* of_block = to + block * kRow;
     f_store(of_block, weight_scales<kDot, 0>(scales, block));

@@ -3,6 +3,8 @@
 
 // One tile of a matrix product over integers.
 
+#include <type_traits>
+
 #include "phalanx/kernels/matmul.h"
 
 #include "lanes/int_dot_body.h"
@@ -62,9 +64,12 @@ class IntProduct {
                                               : kIsBytes                             ? 96
                                                                                      : 144;
   static constexpr std::size_t kFewestByLines = kIsFiveBits<kDot> ? 1 : 2;
-  // Scales of a strip of groups, and codes behind them: one thread reads 3 (bytes) or 10 %
-  // (nibbles) more so, and no more of codes with scales of leaves (Zen 4).
-  static constexpr std::size_t kLinesAtOnce = kRowsByPages != 0 && kHasGroups<kDot> ? 32 : 0;
+  // Scales of a strip of groups, and codes behind them: one thread reads 3 % more so, and no more
+  // of codes with scales of leaves. Where scales are laid by, it is slower with none of them (5 %)
+  // and with 32 (leaves 7 %; Zen 4).
+  static constexpr std::size_t kLinesAtOnce = kRowsByPages == 0 || !kHasGroups<kDot> ? 0
+                                              : kReadOn<kDot> != kDot                ? 8
+                                                                                     : 32;
   // What they leave of memory (Zen 4: more for bytes gains less).
   static constexpr std::size_t kWeightsPerOther = kIsNibbles<kMade<kDot>> ? 1 : 4;
 
@@ -129,7 +134,7 @@ class IntProduct {
     for (std::size_t s = 0; s < panel.strips; ++s) {
       const std::size_t strip = panel.first_strip + s;
       if constexpr (kHasTwoLevels<kDot>) {
-        put_in_one_level<kDot>(scales_at(panel, strip), panel.chunk / 32, one_level(s));
+        lay_by<kDot, kMadeDot>(scales_at(panel, strip), panel.chunk / 32, laid_by(s));
       }
       if constexpr (kUnpacks) {
         put_in_bytes<kDot>(
@@ -152,8 +157,19 @@ class IntProduct {
         return;
       }
     }
+    constexpr bool kReadsOn =
+        kRows == 1 && kReadOn<kDot> != kDot && std::is_same_v<Fetch, FetchPages>;
     for (std::size_t s = 0; s < panel.strips; ++s) {
-      add_strips<kDot, 1>(from, panel, s, 0, pending, fetch);
+      const std::uint8_t* strip = panel.places.strip(panel.first_strip + s);
+      if constexpr (kReadsOn) {
+        fetch.read_head(strip, panel.places.head);
+        lay_by<kDot, kReadOn<kDot>>(
+            scales_at(panel, panel.first_strip + s), panel.chunk / 32, laid_by(s));
+        add_strips<kReadOn<kDot>, 1>(from, panel, s, 0, pending, fetch);
+      } else {
+        fetch.begin_strip(strip, panel.places.head);
+        add_strips<kDot, 1>(from, panel, s, 0, pending, fetch);
+      }
     }
   }
 
@@ -249,8 +265,8 @@ class IntProduct {
     return kHasGroups<kDot> ? scales_from<kDot>(of_strip, panel.k) : of_strip;
   }
 
-  // Of strip s of a panel: its scales in one level, and its codes as bytes.
-  [[nodiscard]] float* one_level(std::size_t s) { return one_level_ + s * kOneLevelStrip; }
+  // Of strip s of a panel: its scales in f32, and its codes as bytes.
+  [[nodiscard]] float* laid_by(std::size_t s) { return laid_by_ + s * kLaidByStrip; }
   [[nodiscard]] std::uint8_t* unpacked(const Panel& panel, std::size_t s) {
     return unpacked_ + s * panel.chunk * 16;
   }
@@ -262,9 +278,9 @@ class IntProduct {
     const std::size_t strip = panel.first_strip + s;
     const std::size_t stride = kApart == 1 ? places.stride : kApart * places.stride + places.gap;
     IntStrips strips{places.at(strip, panel.k), scales_at(panel, strip), stride, stride, table_};
-    if constexpr (kAs != kDot && kHasTwoLevels<kDot>) {
-      strips.scales = reinterpret_cast<const std::uint8_t*>(one_level(s));
-      strips.scale_stride = kOneLevelStrip * sizeof(float);
+    if constexpr (kAs != kDot && kLaysBy) {
+      strips.scales = reinterpret_cast<const std::uint8_t*>(laid_by(s));
+      strips.scale_stride = kLaidByStrip * sizeof(float);
     }
     if constexpr (kAs != kDot && kUnpacks) {
       strips.codes = unpacked(panel, s);
@@ -285,9 +301,8 @@ class IntProduct {
                                 std::size_t first_row,
                                 TileSums& pending,
                                 Fetch& fetch) {
-    const std::size_t strip = panel.first_strip + s;
-    fetch.begin_strip(panel.places.strip(strip), panel.places.head);
-    const IntSums to{pending.next(strip) + first_row * 16, kApart * TileSums::kStripFloats};
+    const IntSums to{pending.next(panel.first_strip + s) + first_row * 16,
+                     kApart * TileSums::kStripFloats};
     const bool merges = panel.ends_leaf() && merges_leaves();
     const LeafPart place{panel.begins_leaf(), panel.ends_leaf(), merges ? panel.leaf->merges : 0};
     if constexpr (kIsWhole) {
@@ -310,10 +325,13 @@ class IntProduct {
   static constexpr std::size_t kRowNumbers = kIsWhole ? kMatmulTileRows : kMaxRows * kBlocks;
   alignas(64) std::int32_t starts_[kParts<kDot> * kRowNumbers];
   alignas(64) float scales_[kRowNumbers];
-  // Of the strips of a panel.
-  static constexpr std::size_t kOneLevelStrip =
+  // Of the strips of a panel, or of the one that a single row reads.
+  static constexpr bool kLaysBy = kHasTwoLevels<kDot> || kReadOn<kDot> != kDot;
+  static constexpr std::size_t kLaidByStrip =
       kHasTwoLevels<kDot> ? kBlocks * kScaleRow<kMadeDot> / sizeof(float) : 0;
-  alignas(64) float one_level_[kHasTwoLevels<kDot> ? kTileStrips * kOneLevelStrip : 1];
+  alignas(64) float laid_by_[kHasTwoLevels<kDot>     ? kTileStrips * kLaidByStrip
+                             : kReadOn<kDot> != kDot ? kRowBlocks<1> * 16
+                                                     : 1];
   alignas(64) std::uint8_t unpacked_[kUnpacks ? kTileStrips * (kPanelK / 2) * 16 : 1];
   alignas(64) float factors_[kHasMinima<kDot> ? kParts<kDot> * kMaxRows * kBlocks : 1];
 };
