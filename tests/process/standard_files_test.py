@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs whose standard input, output or error is closed, full, or read by nobody."""
+import array
+import fcntl
 import http.client
 import os
+import pty
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -73,6 +77,42 @@ class StandardFiles(unittest.TestCase):
         finally:
             os.close(reading)
             os.close(writing)
+
+    def test_a_terminal_that_nobody_reads(self):
+        """It says that it takes something, and then waits for room for all of it."""
+        terminal, writing = pty.openpty()
+        prompts = [word for _ in range(80) for word in ("--prompt", "count from 100 to 400")]
+        with os.fdopen(writing, "w") as output, tempfile.TemporaryFile("w+") as log:
+            server = subprocess.Popen([PHALANXD, "--model", TINY, "--max-tokens", "900", *prompts], stdout=output, stderr=log)
+        try:
+            queued = array.array("i", [0])
+
+            def is_full():
+                before = queued[0]
+                time.sleep(1)
+                fcntl.ioctl(terminal, termios.FIONREAD, queued)
+                return queued[0] == before and before > 4000
+
+            eventually(is_full, 60, "the terminal takes no more")
+            server.send_signal(signal.SIGTERM)
+            self.assertEqual(server.wait(20), 128 + signal.SIGTERM)
+        finally:
+            server.kill()
+            server.wait()
+            os.close(terminal)
+
+    def test_a_pipe_whose_writes_do_not_wait(self):
+        for command in ((PHALANXD, "--help"), (PHALANXD, "--model", TINY, *["--prompt", "count from 100 to 200"] * 20)):
+            reading, writing = os.pipe()
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+            os.set_blocking(writing, False)
+            with os.fdopen(writing, "w") as output:
+                program = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL)
+            with os.fdopen(reading) as given:
+                time.sleep(2)
+                text = given.read()
+            self.assertEqual(program.wait(60), 0, command)
+            self.assertGreater(len(text), 7000, command)
 
     def test_output_that_cannot_be_written_is_no_success(self):
         for target in ("/dev/full", None):

@@ -18,6 +18,9 @@ WORKER = os.path.join(BIN, "phalanx-worker")
 # In place, and as a child that is waited for.
 EXECS = "env WRAPPED=1"
 FORKS = "sh -c '\"$@\"; exit $?' --"
+# As a child that counts processes from 1 on; empty where that takes more rights.
+SPACES = next((command for command in ("unshare --pid --fork", "unshare --user --map-root-user --pid --fork")
+               if shutil.which("unshare") and subprocess.run([*command.split(), "true"], capture_output=True, check=False).returncode == 0), "")
 PROMPT = "count from 3 to 40"
 
 
@@ -128,6 +131,26 @@ class Wrapped(unittest.TestCase):
             os.kill(again, signal.SIGKILL)
             eventually(lambda: server.all_ready() and server.rank_pid(0, 1) != again, 30, "the worker is replaced")
             self.assertIn("4", self.answers(server))
+
+    @unittest.skipUnless(SPACES, "no namespaces of processes can be made here")
+    def test_that_counts_processes_in_a_namespace_of_its_own(self):
+        """What a worker takes for its number is somebody else's, or nobody's, outside."""
+        with Server("--dp", 2, "--tp", 2, "--worker-wrapper", f"rank:dp0.tp1={SPACES}", "--worker-wrapper", f"replica:dp1={SPACES}") as server:
+            self.rank_of(server)
+            replica = server.replica_pid(0)
+            self.replaces(server, "phalanxd: rank dp0.tp1", 8)
+            self.assertEqual(server.replica_pid(0), replica)
+            self.replaces(server, "phalanxd: replica dp1", 20)
+            self.assertIn("4", self.answers(server))
+
+    def replaces(self, server, title, seconds):
+        """Kills the process of that title. Numbers that it tells of itself are not those that it has here."""
+        def titled():
+            return [pid for pid in descendants(server.pid) if alive(pid) and command_line(pid) == title]
+
+        [worker] = titled()
+        os.kill(worker, signal.SIGKILL)
+        eventually(lambda: not alive(worker) and len(titled()) == 1 and server.all_ready(), seconds, f"{title} is replaced")
 
     def test_replica_and_loader(self):
         with Server("--tp", 2, "--worker-wrapper", f"replica={FORKS}", "--worker-wrapper", f"loader={FORKS}",

@@ -54,7 +54,9 @@ RequestMetrics::RequestMetrics(obs::MetricRegistry& registry, std::string model_
       prompt_tokens_(registry.counter(
           "vllm:prompt_tokens_total", "Prompt tokens of accepted requests", labels())),
       generation_tokens_(registry.counter(
-          "vllm:generation_tokens_total", "Tokens generated for clients", labels())),
+          "vllm:generation_tokens_total",
+          "Tokens generated for clients, with those that came until a stop string was seen",
+          labels())),
       first_token_(registry.histogram("vllm:time_to_first_token_seconds",
                                       "From the end of the request to its first token",
                                       kFirstTokenBuckets,
@@ -139,7 +141,8 @@ void RequestMetrics::on_request_end(const RequestRecord& record) {
   generation_size_.observe(static_cast<double>(record.completion_tokens));
   longest_choice_.observe(static_cast<double>(record.longest_choice));
   end_to_end_.observe(to_seconds(record.duration));
-  const Duration decode = record.duration - record.time_to_first_token;
+  const Duration decode =
+      record.longest_choice > 0 ? record.duration - record.time_to_first_token : Duration::zero();
   if (record.longest_choice > 0) {
     queue_.observe(to_seconds(record.queue_time));
     prefill_.observe(to_seconds(record.prefill_time));

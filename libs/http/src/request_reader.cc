@@ -262,7 +262,7 @@ struct RequestReader::Impl {
     const std::size_t question = target.find('?');
     auto path = percent_decoded(target.substr(0, question));
     if (!path) {
-      return refuse(400, "the request target has a malformed %-escape");
+      return refuse(400, "the request target has a malformed %-escape, or one of a NUL");
     }
     request.path = path->empty() ? "/" : *std::move(path);
     request.query = question == std::string_view::npos ? "" : target.substr(question + 1);

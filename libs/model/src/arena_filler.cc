@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "phalanx/base/exception_error.h"
 #include "phalanx/base/hash.h"
 #include "phalanx/kernels/weight.h"
 #include "phalanx/model/weight_arena.h"
@@ -264,7 +266,30 @@ class Filler {
 
   // Takes jobs until none is left or one has failed. `report` is called after each.
   template <typename Report>
-  void work(const Report& report) {
+  void work(const Report& report) noexcept {
+    try {
+      take_jobs(report);
+    } catch (const std::exception& exception) {
+      fail(error_of(exception));
+    }
+  }
+
+  [[nodiscard]] std::uint64_t done() const { return done_.load(std::memory_order_relaxed); }
+
+  // After the last work().
+  [[nodiscard]] Status status() { return failed_ ? Status(std::move(*failed_)) : ok(); }
+
+  [[nodiscard]] std::uint64_t content_hash() const {
+    Fingerprint hash;
+    for (const std::uint64_t job : hashes_) {
+      hash.add(job);
+    }
+    return hash.value();
+  }
+
+ private:
+  template <typename Report>
+  void take_jobs(const Report& report) {
     RowBuffers buffers;
     for (;;) {
       const std::size_t index = next_.fetch_add(1, std::memory_order_relaxed);
@@ -283,20 +308,6 @@ class Filler {
     }
   }
 
-  [[nodiscard]] std::uint64_t done() const { return done_.load(std::memory_order_relaxed); }
-
-  // After the last work().
-  [[nodiscard]] Status status() { return failed_ ? Status(std::move(*failed_)) : ok(); }
-
-  [[nodiscard]] std::uint64_t content_hash() const {
-    Fingerprint hash;
-    for (const std::uint64_t job : hashes_) {
-      hash.add(job);
-    }
-    return hash.value();
-  }
-
- private:
   // The first failure counts; the other threads stop at their next job.
   void fail(Error error) {
     const std::lock_guard lock(mutex_);
@@ -316,8 +327,9 @@ class Filler {
 };
 
 void fill(Filler& filler, const FillOptions& options, std::uint64_t total) {
-  const auto help = [&filler]() noexcept { filler.work([] {}); };
+  const auto help = [&filler] { filler.work([] {}); };
   std::vector<std::thread> helpers;
+  helpers.reserve(options.threads);
   for (std::uint32_t i = 1; i < options.threads; ++i) {
     try {
       helpers.emplace_back(help);

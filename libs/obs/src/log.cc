@@ -20,6 +20,7 @@
 #include <spdlog/sinks/base_sink.h>
 
 #include "phalanx/base/printable.h"
+#include "phalanx/base/utf8.h"
 #include "phalanx/obs/flight_ring.h"
 
 #include "line_writer.h"
@@ -31,7 +32,8 @@ namespace {
 constexpr std::size_t kRecentLines = 64;
 constexpr auto kRetry = std::chrono::milliseconds(5);
 constexpr std::size_t kMaxLineBytes =
-    4000;  // below PIPE_BUF: lines of several processes stay whole
+    4000;  // below PIPE_BUF with the fixed fields: lines of several processes stay whole
+constexpr std::string_view kCut = "…";
 
 constexpr std::array<std::pair<LogLevel, std::string_view>, 5> kLevelNames{{
     {LogLevel::kTrace, "trace"},
@@ -276,7 +278,7 @@ void print_lines(std::string_view text, LogLevel level, Duration patience) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
-    the_log().output->print(std::string(line.substr(0, kMaxLineBytes)) + "\n", level, deadline);
+    the_log().output->print(std::string(utf8_prefix(line, kMaxLineBytes)) + "\n", level, deadline);
   }
 }
 
@@ -305,8 +307,8 @@ std::string format_event(std::string_view event, std::span<const LogField> field
     append_value(line, field.value);
   }
   if (line.size() > kMaxLineBytes) {
-    line.resize(kMaxLineBytes);
-    line += "…";
+    line.resize(utf8_prefix(line, kMaxLineBytes - kCut.size()).size());
+    line += kCut;
   }
   return line;
 }

@@ -333,6 +333,11 @@ void ChildProcess::kill_and_reap() noexcept {
   }
   static_cast<void>(signal(SIGKILL));
   static_cast<void>(wait_exit(steady_clock().now() + kReapLimit));
+  if (!left_) {
+    // Whenever it ends, reap_adopted() takes it.
+    const std::lock_guard lock(own_children().mutex);
+    own_children().pids.erase(pid_);
+  }
 }
 
 }  // namespace phalanx::os

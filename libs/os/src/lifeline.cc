@@ -2,6 +2,7 @@
 #include "phalanx/os/lifeline.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,7 +18,7 @@ namespace phalanx::os {
 
 namespace {
 
-constexpr std::uint64_t kMark = 0x70686C78'00000005ULL;  // layout 5
+constexpr std::uint64_t kMark = 0x70686C78'00000006ULL;  // layout 6
 constexpr Duration kSlice = std::chrono::milliseconds(500);
 
 enum Ownership : std::uint32_t { kNobody = 0, kOwned = 1, kReleased = 2, kFailed = 3 };
@@ -31,6 +32,12 @@ timespec monotonic_after(Duration duration) {
   return now;
 }
 
+// 0 where there is no /proc.
+ino_t own_pid_namespace() {
+  struct stat file {};
+  return ::stat("/proc/self/ns/pid", &file) == 0 ? file.st_ino : 0;
+}
+
 }  // namespace
 
 // Words that are written at different rates lie on lines of their own.
@@ -40,6 +47,7 @@ struct Lifeline::Page {
   pthread_mutex_t mutex{};
   alignas(64) CrashRecord crash;
   std::atomic<pid_t> owner{0};
+  std::atomic<ino_t> pid_namespace{0};  // of the owner; 0: unknown
   // One cache line each would make the page eight times as large for words that move once per
   // group of tiles.
   alignas(64) std::array<std::atomic<std::uint64_t>, kProgressWords> progress{};
@@ -89,6 +97,13 @@ pid_t Lifeline::owner() const {
   return page()->owner.load(std::memory_order_acquire);
 }
 
+pid_t Lifeline::owner_seen_here() const {
+  const pid_t pid = owner();
+  const ino_t there = page()->pid_namespace.load(std::memory_order_relaxed);
+  const bool is_foreign = there != 0 && there != own_pid_namespace();
+  return is_foreign ? 0 : pid;
+}
+
 std::span<std::byte> Lifeline::flight_area() const {
   return page()->flight;
 }
@@ -113,6 +128,7 @@ Result<LifelineOwner> LifelineOwner::acquire(const Lifeline& lifeline) {
     }
     return failed_precondition("this lifeline page had an owner before; each life needs its own");
   }
+  page->pid_namespace.store(own_pid_namespace(), std::memory_order_relaxed);
   page->owner.store(::getpid(), std::memory_order_release);
   page->ownership.store(kOwned, std::memory_order_release);
   futex_wake_all(page->ownership);

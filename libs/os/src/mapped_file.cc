@@ -10,6 +10,7 @@
 
 #include "phalanx/os/unique_fd.h"
 
+#include "mapping_error.h"
 #include "regular_file.h"
 
 namespace phalanx::os {
@@ -21,7 +22,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   }
   void* data = ::mmap(nullptr, file.size, PROT_READ, MAP_PRIVATE, file.fd.get(), 0);
   if (data == MAP_FAILED) {
-    return errno_error("mapping " + path, errno);
+    return mapping_error("mapping " + path, errno);
   }
   ::madvise(data, file.size, MADV_SEQUENTIAL);
   return MappedFile(path, static_cast<const std::byte*>(data), file.size);

@@ -13,6 +13,8 @@
 
 #include "phalanx/os/machine.h"
 
+#include "mapping_error.h"
+
 namespace phalanx::os {
 
 namespace {
@@ -38,7 +40,7 @@ Result<std::byte*> reserve_congruent(std::size_t bytes, std::size_t offset) {
   void* raw =
       ::mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) {
-    return errno_error("reserving " + std::to_string(reserved) + " bytes of addresses", errno);
+    return mapping_error("reserving " + std::to_string(reserved) + " bytes of addresses", errno);
   }
   auto* const base = static_cast<std::byte*>(raw);
   const auto address = reinterpret_cast<std::uintptr_t>(base);
@@ -153,7 +155,8 @@ Result<Memfd> Memfd::create(const std::string& name, std::size_t bytes) {
   }
   PHALANX_TRY(Memfd memory, reserve(name, bytes));
   if (const int code = allocate(memory.fd(), 0, bytes); code != 0) {
-    return errno_error("reserving " + std::to_string(bytes >> 20) + " MB for '" + name + "'", code);
+    return mapping_error("reserving " + std::to_string(bytes >> 20) + " MB for '" + name + "'",
+                         code);
   }
   return memory;
 }

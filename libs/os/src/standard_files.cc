@@ -5,18 +5,16 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
+#include <cstddef>
 #include <utility>
 
 namespace phalanx::os {
 
 namespace {
 
-// What a pipe that can be written to takes without blocking.
 constexpr std::size_t kAtOnce = 4096;
 
 // In one callback.
@@ -29,10 +27,10 @@ Error cannot_be_written(int code) {
   return resource_exhausted(errno_error("standard output cannot be written", code).message());
 }
 
-// True: up to kAtOnce bytes can be written now, or an error is to be heard of.
-bool is_writable() {
+// Standard output may be marked so that writes do not wait, by anybody who shares the opening.
+void wait_until_writable() {
   pollfd asked{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
-  return ::poll(&asked, 1, 0) > 0;
+  static_cast<void>(::poll(&asked, 1, -1));
 }
 
 }  // namespace
@@ -49,11 +47,20 @@ void prepare_program() {
 }
 
 Status print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size() || std::fflush(stdout) != 0) {
-    return cannot_be_written(errno);
+  while (!text.empty()) {
+    const ssize_t count = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (count >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(count));
+    } else if (errno == EAGAIN) {
+      wait_until_writable();
+    } else if (errno != EINTR) {
+      return cannot_be_written(errno);
+    }
   }
   return ok();
 }
+
+StandardOutput::StandardOutput(EventLoop& loop) : loop_(loop), output_(STDOUT_FILENO) {}
 
 void StandardOutput::write(std::string text, Written written) {
   texts_.push_back({std::move(text), std::move(written)});
@@ -64,10 +71,11 @@ void StandardOutput::write(std::string text, Written written) {
 
 void StandardOutput::write_some() {
   loop_.name_callback("standard output");
-  for (int i = 0; i < kPiecesAtOnce && !texts_.empty() && is_writable(); ++i) {
+  output_.look_again();
+  for (int i = 0; i < kPiecesAtOnce && !texts_.empty(); ++i) {
     Text& text = texts_.front();
     const std::string_view rest = std::string_view(text.bytes).substr(text.done);
-    const ssize_t count = ::write(STDOUT_FILENO, rest.data(), std::min(rest.size(), kAtOnce));
+    const ssize_t count = output_.write_some(rest.substr(0, kAtOnce));
     if (count >= 0) {
       text.done += static_cast<std::size_t>(count);
       if (text.done == text.bytes.size()) {

@@ -187,7 +187,7 @@ void PosixProcessRunner::Impl::reap(std::size_t slot) {
 // A wrapper may have put the child into a group of its own (debuggers do); the kernel has told it
 // to end with its parent.
 bool PosixProcessRunner::Impl::worker_remains(const Child& child) {
-  const pid_t worker = child.lifeline.owner();
+  const pid_t worker = child.lifeline.owner_seen_here();
   return child.wrapped && worker != 0 && worker != child.process.pid() && ::kill(worker, 0) == 0;
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <new>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -206,6 +208,21 @@ std::string refusal_of(const std::string& name, std::size_t index, std::uint16_t
   const auto filled = fill_arena(checkpoint, checkpoint.config(), memory.bytes(), options);
   EXPECT_EQ(told_all, filled.has_value());
   return filled ? "" : filled.error().message();
+}
+
+TEST(WeightArena, SaysWhereMemoryRunsOut) {
+  checkpoint::MemorySource files;
+  files.put("config.json", checkpoint::config_json({}));
+  files.put("model.safetensors", checkpoint::write_safetensors(checkpoint::random_tensors({})));
+  const checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(files).value();
+  const tensor::AlignedBuffer memory(layout_of(checkpoint.config()).bytes, kArenaAlignment);
+  FillOptions options;
+  options.threads = 3;
+  options.progress = [](std::uint64_t, std::uint64_t) { throw std::bad_alloc(); };
+  const auto filled = fill_arena(checkpoint, checkpoint.config(), memory.bytes(), options);
+  ASSERT_FALSE(filled.has_value());
+  EXPECT_EQ(filled.error().code(), Code::kResourceExhausted);
+  EXPECT_NE(filled.error().message().find("out of memory"), std::string::npos);
 }
 
 // A request would fail by them, and seem to be at fault.

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "phalanx/base/utf8.h"
 #include "phalanx/obs/flight_ring.h"
 
 namespace phalanx::obs {
@@ -42,7 +43,21 @@ TEST(FormatEvent, HoldsNothingThatATerminalObeys) {
 }
 
 TEST(FormatEvent, BoundsTheLine) {
-  EXPECT_LT(format("e", {{"text", std::string(100000, 'x')}}).size(), 4096U);
+  EXPECT_EQ(format("e", {{"text", std::string(100000, 'x')}}).size(), 4000U);
+}
+
+TEST(FormatEvent, CutsBetweenCharacters) {
+  for (std::size_t before = 0; before < 4; ++before) {
+    std::string text(before, 'x');
+    for (int i = 0; i < 3000; ++i) {
+      text += "\U0001f600";
+    }
+    const std::string line = format("e", {{"text", text}});
+    EXPECT_TRUE(is_valid_utf8(line)) << before;
+    EXPECT_LE(line.size(), 4000U);
+    EXPECT_GT(line.size(), 3990U);
+    EXPECT_TRUE(line.ends_with("\U0001f600…"));
+  }
 }
 
 TEST(LogField, WritesNumbersShortly) {

@@ -53,9 +53,9 @@ struct LogOptions {
 //   2026-11-21T05:36:06.123Z info role=rank dp=0 tp=1 pid=123 request_start prompt_tokens=17
 //
 // Values with blanks, quotes, '=' or what printable() does not show are quoted and escaped, so that
-// a terminal can show the log; a line is at most 4,000 bytes, the rest is cut. In the journal of
-// systemd it has its level, too ($JOURNAL_STREAM). Called once, before threads start; until then
-// only warnings and errors are written, without fixed fields.
+// a terminal can show the log; an event with its values is at most 4,000 bytes, the rest is cut. In
+// the journal of systemd it has its level, too ($JOURNAL_STREAM). Called once, before threads
+// start; until then only warnings and errors are written, without fixed fields.
 // Threads: logging is safe from any thread.
 // Blocks: never for a pipe or terminal that nobody reads; lines that find no room are dropped and
 // counted, and the next line that finds some follows one that says how many (event

@@ -40,9 +40,12 @@ class Lifeline {
   [[nodiscard]] std::span<std::atomic<std::uint64_t>, kProgressWords> progress() const;
   [[nodiscard]] std::uint64_t progress_sum() const;
   [[nodiscard]] CrashRecord& crash_record() const;
-  // The process that holds or held it; 0 before. Under a wrapper it is not the one that the parent
-  // has started.
+  // The process that holds or held it, as it numbers itself; 0 before. Under a wrapper it is not
+  // the one that the parent has started.
   [[nodiscard]] pid_t owner() const;
+  // The same as a number of this process' namespace; 0 also if the owner counts processes in
+  // another one, where a wrapper has put it.
+  [[nodiscard]] pid_t owner_seen_here() const;
   [[nodiscard]] std::span<std::byte> flight_area() const;
 
   [[nodiscard]] int fd() const { return memfd_.fd(); }

@@ -9,6 +9,7 @@
 
 #include "phalanx/base/result.h"
 #include "phalanx/os/event_loop.h"
+#include "phalanx/os/patient_output.h"
 
 namespace phalanx::os {
 
@@ -32,7 +33,7 @@ class StandardOutput {
  public:
   using Written = std::function<void(Status)>;
 
-  explicit StandardOutput(EventLoop& loop) : loop_(loop) {}
+  explicit StandardOutput(EventLoop& loop);
 
   // Behind all that was given before. `written` runs once, from the loop, when the last byte is
   // written or the first error has come; it may be empty.
@@ -50,6 +51,7 @@ class StandardOutput {
   void end_first(Status status);
 
   EventLoop& loop_;
+  PatientOutput output_;
   std::deque<Text> texts_;
   std::unique_ptr<EventLoop::Handle> again_;
 };
