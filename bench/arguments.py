@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of arguments for the scripts of this folder; what is none of them ends with argparse's message."""
+"""Arguments of the scripts of this folder: their types, what is none of them ends with argparse's message, and how they are read."""
 import argparse
 import os
+import signal
+import sys
 
 
 def count(text):
@@ -9,6 +11,11 @@ def count(text):
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, found {text!r}")
     return int(text)
+
+
+def counts(text):
+    """Such numbers, with commas between them."""
+    return [count(part) for part in text.split(",")]
 
 
 def amount(text):
@@ -32,3 +39,11 @@ def model(text):
     if not os.path.exists(text):
         raise argparse.ArgumentTypeError(f"expected the folder or file of a model, found nothing at {text!r}")
     return text
+
+
+def parse(parser):
+    """The arguments. From here on SIGTERM and SIGHUP end the script as an interrupt does: with all that it has started."""
+    asked = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(1))
+    return asked

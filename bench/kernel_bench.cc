@@ -117,28 +117,26 @@ double time_of(const Case& one, std::size_t* turn) {
 }
 
 void print(const Case& one, const std::string& isa, const std::string& machine) {
-  std::vector<double> seconds = one.seconds;
-  std::ranges::sort(seconds);
-  const double median = seconds[seconds.size() / 2];
+  const Spread seconds = spread_of(one.seconds);
   std::printf(
       "{\"bench\":\"kernel_bench\",\"isa\":\"%s\",%s,\"us\":%.4g,\"us_min\":%.4g,\"us_max\":%.4g,"
       "\"gop_per_s\":%.4g,\"gb_per_s\":%.4g,%s}\n",
       isa.c_str(),
       one.name.c_str(),
-      median * 1e6,
-      seconds.front() * 1e6,
-      seconds.back() * 1e6,
-      one.operations / median / kGiga,
-      one.bytes / median / kGiga,
+      seconds.median * 1e6,
+      seconds.min * 1e6,
+      seconds.max * 1e6,
+      one.operations / seconds.median / kGiga,
+      one.bytes / seconds.median / kGiga,
       machine.c_str());
   std::fprintf(stderr,
                "%-40s %10.1f us (%.1f-%.1f) %8.1f GOP/s %6.2f GB/s\n",
                one.row.c_str(),
-               median * 1e6,
-               seconds.front() * 1e6,
-               seconds.back() * 1e6,
-               one.operations / median / kGiga,
-               one.bytes / median / kGiga);
+               seconds.median * 1e6,
+               seconds.min * 1e6,
+               seconds.max * 1e6,
+               one.operations / seconds.median / kGiga,
+               one.bytes / seconds.median / kGiga);
 }
 
 Status measure(const Options& options) {

@@ -33,8 +33,8 @@ if(PHALANX_SANITIZE)
   set(PHALANX_TIMEOUT_FACTOR 10)
 endif()
 
-# Most of a first build went into the same headers and templates, once per source. With PHALANX_COMPILE_TOGETHER (presets release,
-# serve and cuda) the sources of a library are compiled sixteen at a time, after one precompiled header of the standard library; figures
+# Most of a first build went into the same headers and templates, once per source. With PHALANX_COMPILE_TOGETHER (presets release
+# and serve) the sources of a library are compiled sixteen at a time, after one precompiled header of the standard library; figures
 # in docs/benchmarks.md. The presets dev, asan, tsan and tidy compile every source alone, so one that leans on the includes of
 # another does not compile there.
 option(PHALANX_COMPILE_TOGETHER "Compile several sources at once, after a precompiled header" OFF)

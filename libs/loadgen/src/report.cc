@@ -110,6 +110,7 @@ double percentile_of(const std::vector<double>& sorted, double percentile) {
 
 LatencySummary summarize(std::vector<double> samples, const std::vector<double>& percentiles) {
   LatencySummary summary;
+  summary.samples = samples.size();
   std::sort(samples.begin(), samples.end());
   if (!samples.empty()) {
     const auto count = static_cast<double>(samples.size());

@@ -57,10 +57,10 @@ void headline(std::string& out, std::string_view title, char fill) {
       std::string(room / 2, fill) + std::string(title) + std::string(room - room / 2, fill) + "\n";
 }
 
-bool is_shown(const Report& report, std::string_view metric) {
+bool is_shown(const Report& report, const Metric& metric) {
   const auto& shown = report.settings.metrics;
-  return report.completed > 0 &&  // else there is nothing that took its time
-         std::find(shown.begin(), shown.end(), metric) != shown.end();
+  return (report.*metric.summary).samples > 0 &&  // else there is nothing that took its time
+         std::find(shown.begin(), shown.end(), metric.key) != shown.end();
 }
 
 std::string upper(std::string_view text) {
@@ -192,7 +192,7 @@ std::string report_text(const Report& report) {
   row(out, "Peak concurrent requests:", std::to_string(report.max_concurrent_requests));
   row(out, "Total token throughput (tok/s):", two_decimals(per_second(input + output, report)));
   for (const Metric& metric : kMetrics) {
-    if (is_shown(report, metric.key)) {
+    if (is_shown(report, metric)) {
       latency_rows(out, report, metric);
     }
   }

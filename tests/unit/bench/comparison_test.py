@@ -5,6 +5,7 @@ import argparse
 import importlib.machinery
 import importlib.util
 import os
+import random
 import sys
 import unittest
 import xml.etree.ElementTree
@@ -57,16 +58,22 @@ class Ratios(unittest.TestCase):
 
 class Intervals(unittest.TestCase):
     def test_of_few_rounds_are_their_ends(self):
-        self.assertEqual(comparison.interval([1.1, 0.9, 1.0]), (0.9, 1.1))
+        self.assertEqual(comparison.interval([1.1, 0.9, 1.0]), (0.9, 1.1, "min-max"))
+        self.assertEqual(comparison.interval([4, 1, 3, 2]), (1, 4, "min-max"))
 
     def test_hold_the_median_and_are_narrower_than_the_ends(self):
-        ratios = [1.0 + 0.01 * n for n in range(20)] + [9.0]
-        low, high = comparison.interval(ratios)
-        self.assertLess(1.0, low)
-        self.assertLess(low, 1.10)
-        self.assertLess(1.10, high)
-        self.assertLess(high, 1.19)
-        self.assertEqual((low, high), comparison.interval(ratios))
+        for rounds, low, high, how in ((5, 1, 5, "94 %"), (6, 1, 6, "97 %"), (7, 1, 7, "98 %"), (9, 2, 8, "96 %"), (11, 3, 9, "93 %"), (21, 6, 16, "97 %")):
+            with self.subTest(rounds):
+                self.assertEqual(comparison.interval(list(range(rounds, 0, -1))), (low, high, how))
+
+    def test_hold_the_median_as_often_as_they_say(self):
+        generator = random.Random(1)
+        for rounds in (5, 8, 11):
+            held = 0
+            for _ in range(2000):
+                low, high, how = comparison.interval([generator.lognormvariate(0, 1) for _ in range(rounds)])
+                held += low <= 1 <= high
+            self.assertAlmostEqual(held / 2000, float(how.split()[0]) / 100, delta=0.02)
 
 
 class Output(unittest.TestCase):
@@ -77,12 +84,12 @@ class Output(unittest.TestCase):
         self.assertIn("| theirs | 40.0 (40.0–80.0) | - | - |", text)
 
     def test_says_what_its_intervals_are(self):
-        self.assertIn("| ratio (95 %) |", comparison.table(comparison.summaries(rounds(5), KINDS)))
+        self.assertIn("| ratio (94 %) |", comparison.table(comparison.summaries(rounds(5), KINDS)))
         few = comparison.summaries(rounds(4), KINDS)
         self.assertEqual({r["interval"] for r in few if r["what"] == "ratio"}, {"min-max"})
         self.assertIn("| ratio (min–max) |", comparison.table(few))
         mixed = comparison.table(comparison.summaries(rounds(5) + [sample("late", 0, prefill=25)], {**KINDS, "late": "peer"}))
-        self.assertIn("| ratio (95 %, min–max where marked *) |", mixed)
+        self.assertIn("| ratio (94 %, min–max where marked *) |", mixed)
         self.assertIn("| ours ÷ late | 2.00 (2.00–2.00)* | - | - |", mixed)
         self.assertIn("| ours ÷ theirs | 1.25 (1.25–1.25) | - | - |", mixed)
 

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <new>
 #include <string>
 #include <vector>
 

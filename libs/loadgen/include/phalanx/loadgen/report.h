@@ -46,6 +46,7 @@ struct RunSettings {
 
 // Statistics of one latency, in milliseconds. All zero if there are no samples.
 struct LatencySummary {
+  std::size_t samples = 0;  // all others are 0 without any
   double mean = 0.0;
   double median = 0.0;
   double std = 0.0;
