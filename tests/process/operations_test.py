@@ -72,14 +72,22 @@ class Watched(unittest.TestCase):
                 for other in others:
                     other.connect(f"\0phalanx-admin-{os.getuid()}-{server.port}")
                 self.assertIn("too many clients", watch.stderr.readline())
-                refused = subprocess.run([program, "status", *port], timeout=30, capture_output=True, text=True)
-                self.assertEqual(refused.returncode, 75, refused.stderr)
+                for command in (("status",), ("ping",), ("resume", "0"), ("drain", "0", "--wait", "--timeout", "0.5")):
+                    refused = subprocess.run([program, *command, *port], timeout=30, capture_output=True, text=True)
+                    self.assertEqual(refused.returncode, 75, (command, refused.stderr))
+                    self.assertIn("too many clients", refused.stderr)
+                late = subprocess.Popen([program, "resume", "0", "--wait", *port], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                time.sleep(0.5)
+                self.assertIsNone(late.poll(), "it is told again and again")
                 self.assertIsNone(watch.poll())
                 self.assertIsNone(drain.poll(), "it has been told to")
                 for other in others:
                     other.close()
                 for stream in streams:
                     stream.close()
+                self.assertEqual((late.communicate(timeout=60)[0], late.returncode), ("ok\n", 0))
+                # It waits for a drain that is over, as the replica takes requests again.
+                self.assertEqual(server.control("drain", "0").returncode, 0)
                 self.assertEqual(drain.communicate(timeout=60)[0], "ok\n")
                 self.assertEqual(drain.returncode, 0)
                 while json.loads(watch.stdout.readline())["replicas"][0]["open_attempts"] != 0:

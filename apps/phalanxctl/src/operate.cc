@@ -52,19 +52,37 @@ bool is_finished(const wire::AdminRequest& request,
   }
 }
 
+// After a pause. A server that hears too many others refuses for now.
+bool may_be_heard_later(const Status& outcome, SteadyTime deadline) {
+  const bool refused = !outcome && outcome.error().code() == Code::kResourceExhausted;
+  if (!refused || left_until(deadline) <= kBetweenLooks) {
+    return false;
+  }
+  std::this_thread::sleep_for(kBetweenLooks);
+  return true;
+}
+
+Result<wire::ServerStatus> status_by(const CtlOptions& options, SteadyTime deadline) {
+  for (;;) {
+    auto status = ask_status(options, left_until(deadline));
+    if (status || !may_be_heard_later(status.error(), deadline)) {
+      return status;
+    }
+  }
+}
+
+Status done(const CtlOptions& options, const wire::AdminRequest& request, SteadyTime deadline) {
+  PHALANX_TRY(const wire::AdminAnswer answer, call(options, request, left_until(deadline)));
+  return admin::outcome_of(answer);
+}
+
 Status wait_for(const CtlOptions& options,
                 const wire::AdminRequest& request,
                 Incarnation before,
                 SteadyTime deadline) {
   const std::string name = "replica " + std::to_string(request.replica);
   for (;;) {
-    const auto answer = ask_status(options, left_until(deadline));
-    if (!answer && answer.error().code() == Code::kResourceExhausted &&
-        left_until(deadline) > kBetweenLooks) {  // it hears too many others
-      std::this_thread::sleep_for(kBetweenLooks);
-      continue;
-    }
-    PHALANX_TRY(const wire::ServerStatus status, answer);
+    PHALANX_TRY(const wire::ServerStatus status, status_by(options, deadline));
     if (is_finished(request, status, before)) {
       return ok();
     }
@@ -90,11 +108,14 @@ Status operate(const CtlOptions& options, const wire::AdminRequest& request) {
   const bool waits = options.wait && admin::takes_replica(request.command);
   Incarnation before;
   if (waits) {
-    PHALANX_TRY(const wire::ServerStatus status, ask_status(options, left_until(deadline)));
+    PHALANX_TRY(const wire::ServerStatus status, status_by(options, deadline));
     before = shown(request, status).slot.incarnation;
   }
-  PHALANX_TRY(const wire::AdminAnswer answer, call(options, request, left_until(deadline)));
-  PHALANX_RETURN_IF_ERROR(admin::outcome_of(answer));
+  Status outcome = done(options, request, deadline);
+  while (waits && may_be_heard_later(outcome, deadline)) {
+    outcome = done(options, request, deadline);
+  }
+  PHALANX_RETURN_IF_ERROR(outcome);
   return waits ? wait_for(options, request, before, deadline) : ok();
 }
 

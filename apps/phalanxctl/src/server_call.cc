@@ -19,9 +19,7 @@ Result<wire::ServerStatus> ask_status(const CtlOptions& options, Duration timeou
               call(options, {wire::AdminCommand::kStatus}, timeout));
   const auto* const status = std::get_if<wire::ServerStatus>(&answer);
   if (status == nullptr) {
-    if (const Status refused = admin::outcome_of(answer); !refused) {
-      return resource_exhausted(std::string(refused.error().message()));
-    }
+    PHALANX_RETURN_IF_ERROR(admin::outcome_of(answer));
     return data_loss("the server's status could not be read: it sent none");
   }
   return *status;

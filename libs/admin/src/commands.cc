@@ -37,7 +37,8 @@ wire::AdminAnswer answer_of(const Status& outcome) {
   if (outcome) {
     return wire::AdminDone{};
   }
-  return wire::AdminRefused{wire::error_text(outcome.error().message())};
+  return wire::AdminRefused{wire::error_text(outcome.error().message()),
+                            outcome.error().code() == Code::kResourceExhausted};
 }
 
 Status outcome_of(const wire::AdminAnswer& answer) {
@@ -45,8 +46,11 @@ Status outcome_of(const wire::AdminAnswer& answer) {
     return ok();
   }
   const auto* const refused = std::get_if<wire::AdminRefused>(&answer);
-  return failed_precondition(refused != nullptr ? refused->message
-                                                : "the server answers something else");
+  if (refused == nullptr) {
+    return failed_precondition("the server answers something else");
+  }
+  return refused->for_now ? resource_exhausted(refused->message)
+                          : failed_precondition(refused->message);
 }
 
 }  // namespace phalanx::admin

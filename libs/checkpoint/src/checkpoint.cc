@@ -326,6 +326,14 @@ const WeightTensor& Checkpoint::weight(std::string_view name) const {
   return found->second.tensor;
 }
 
+std::uint64_t Checkpoint::file_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& file : files_) {
+    bytes += file->bytes().size();
+  }
+  return bytes;
+}
+
 void Checkpoint::done_with(std::string_view name) const {
   const auto found = weights_.find(name);
   PHALANX_CHECK(found != weights_.end(), "a weight that the architecture does not have");

@@ -196,6 +196,7 @@ Result<Planned> make_plan(const wire::PlannerBootstrap& asked) {
   plan.isa = kernels::isa_name(isa);
   plan.model_config = checkpoint::to_record(config);
   plan.structure_hash = checkpoint.structure_hash();
+  plan.file_bytes = checkpoint.file_bytes();
   plan.model_name = checkpoint::model_name_of(asked.model_path);
   plan.model_summary = summary_of(config);
   plan.weight_summary = checkpoint::describe(config.formats);

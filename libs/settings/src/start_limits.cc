@@ -87,7 +87,9 @@ Status apply_limits(const os::ProcessLimits& limits, Options* options) {
 }
 
 Status check_plan_fits(const os::ProcessLimits& limits, const wire::ServerPlan& plan) {
-  const std::uint64_t mapped = kAddressSpaceBytes + plan.weight_bytes + plan.rank_bytes;
+  // The loader has the files, and a rank its memory, beside the weights.
+  const std::uint64_t mapped =
+      kAddressSpaceBytes + plan.weight_bytes + std::max(plan.file_bytes, plan.rank_bytes);
   if (limits.address_space_bytes < mapped) {
     return below_bytes("-v", "address space", limits.address_space_bytes, mapped);
   }

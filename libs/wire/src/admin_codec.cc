@@ -38,6 +38,7 @@ void fields(Archive&, Message&) {}
 template <typename Archive, Like<AdminRefused> Message>
 void fields(Archive& archive, Message& message) {
   archive.text("message", message.message, kMaxErrorBytes);
+  archive.boolean("for_now", message.for_now);
 }
 
 template <typename Archive, Like<ShownSlot> Message>

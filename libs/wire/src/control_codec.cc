@@ -136,6 +136,7 @@ void fields(Archive& archive, Message& message) {
   archive.structure("default_sampling", message.default_sampling);
   archive.words("end_tokens", message.end_tokens, step::kMaxEndTokens);
   archive.number("tokenizer_bytes", message.tokenizer_bytes, 1);
+  archive.number("file_bytes", message.file_bytes);
   archive.number("weight_bytes", message.weight_bytes);
   archive.number("rank_bytes", message.rank_bytes);
   archive.list("memory", message.memory, kMaxRegions);

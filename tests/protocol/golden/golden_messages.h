@@ -13,7 +13,7 @@
 
 namespace phalanx::wire {
 
-// A message whose bytes are kept in proto/golden/v14/<name>.bin.
+// A message whose bytes are kept in proto/golden/v15/<name>.bin.
 struct Golden {
   std::string name;
   std::string bytes;                              // as encoded by this build
@@ -329,6 +329,7 @@ inline std::vector<Golden> golden_control_records() {
                         .default_sampling = golden_sampling(),
                         .end_tokens = {0, 2},
                         .tokenizer_bytes = 163'840,
+                        .file_bytes = 8'388'608,
                         .weight_bytes = 4'194'304,
                         .rank_bytes = 16'777'216,
                         .memory = {{"weights", 4'194'304}, {"total", 104'857'600}}}),
@@ -484,7 +485,8 @@ inline std::vector<Golden> golden_admin_frames() {
       request("admin_drain", {AdminCommand::kDrain, 3}),
       request("admin_reload", {AdminCommand::kReload, 0, true, "/opt/phalanx-front"}),
       answer("admin_answer_done", AdminDone{}),
-      answer("admin_answer_refused", AdminRefused{.message = "there is no replica 3"}),
+      answer("admin_answer_refused",
+             AdminRefused{.message = "there is no replica 3", .for_now = true}),
       answer("admin_answer_status",
              ServerStatus{.version = "0.1.0",
                           .model = "phalanx-tiny",

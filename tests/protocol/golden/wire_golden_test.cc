@@ -18,7 +18,7 @@
 namespace phalanx::wire {
 namespace {
 
-const std::string kFolder = std::string(PHALANX_SOURCE_DIR) + "/proto/golden/v14/";
+const std::string kFolder = std::string(PHALANX_SOURCE_DIR) + "/proto/golden/v15/";
 
 std::vector<Golden> all_goldens() {
   std::vector<Golden> all;

@@ -29,7 +29,19 @@ TEST(AdminOutcome, IsTheServersOwnError) {
   const Status refused = outcome_of(wire::AdminRefused{"there is no replica 3"});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message(), "there is no replica 3");
+  EXPECT_EQ(refused.error().code(), Code::kFailedPrecondition);
   EXPECT_FALSE(outcome_of(wire::ServerStatus{}));
+}
+
+TEST(AdminOutcome, ThatIsOneForNowIsSo) {
+  for (const Status& outcome :
+       {Status(resource_exhausted("too many")), Status(invalid_argument("what?"))}) {
+    const bool for_now = outcome.error().code() == Code::kResourceExhausted;
+    const wire::AdminAnswer answer = answer_of(outcome);
+    EXPECT_EQ(std::get<wire::AdminRefused>(answer).for_now, for_now);
+    EXPECT_EQ(outcome_of(answer).error().code(),
+              for_now ? Code::kResourceExhausted : Code::kFailedPrecondition);
+  }
 }
 
 }  // namespace

@@ -89,6 +89,18 @@ TEST(StartLimits, LittleStackAddressSpaceOrFileSizeIsRefused) {
   EXPECT_NE(refusal(limits).find("raise it with ulimit -f 1024"), std::string::npos);
 }
 
+TEST(StartLimits, TheLoaderMustBeAbleToMapTheFiles) {
+  wire::ServerPlan plan;
+  plan.file_bytes = std::uint64_t{4} << 30;
+  plan.weight_bytes = std::uint64_t{3} << 30;
+  plan.rank_bytes = std::uint64_t{2} << 30;
+  ProcessLimits limits;
+  limits.address_space_bytes = std::uint64_t{8} << 30;
+  EXPECT_TRUE(check_plan_fits(limits, plan));
+  limits.address_space_bytes -= 1;
+  EXPECT_FALSE(check_plan_fits(limits, plan));
+}
+
 TEST(StartLimits, ARankMustBeAbleToMapItsMemory) {
   wire::ServerPlan plan;
   plan.weight_bytes = std::uint64_t{3} << 30;

@@ -32,7 +32,7 @@ std::size_t replay(const std::string& folder) {
 
 TEST(WireCorpus, HoldsEveryPropertyOfTheFuzzTarget) {
   EXPECT_GE(replay("/tests/fuzz/wire/corpus"), 10U);
-  EXPECT_GE(replay("/proto/golden/v14"), 10U);
+  EXPECT_GE(replay("/proto/golden/v15"), 10U);
 }
 
 }  // namespace

@@ -199,7 +199,7 @@ class RandomMessages {
       case 0:
         return AdminDone{};
       case 1:
-        return AdminRefused{text(kMaxErrorBytes)};
+        return AdminRefused{text(kMaxErrorBytes), coin()};
       default:
         return server_status();
     }
@@ -525,6 +525,7 @@ class RandomMessages {
                       .default_sampling = sampling(),
                       .end_tokens = sorted_tokens(step::kMaxEndTokens),
                       .tokenizer_bytes = 1 + below(1U << 20),
+                      .file_bytes = word(),
                       .weight_bytes = word(),
                       .rank_bytes = word(),
                       .memory = {}};

@@ -112,6 +112,9 @@ class Checkpoint {
   // the arena header has a fingerprint that does.
   [[nodiscard]] std::uint64_t structure_hash() const { return structure_hash_; }
 
+  // Bytes of all files with weights, which are mapped at the same time.
+  [[nodiscard]] std::uint64_t file_bytes() const;
+
   // What `quantization`, one of step::quantization_choices(), asks for: the format of that name for
   // every matrix, or stored_formats().
   [[nodiscard]] WeightFormats formats_for(std::string_view quantization) const;

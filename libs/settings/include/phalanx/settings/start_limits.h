@@ -31,8 +31,8 @@ inline constexpr std::uint64_t kLeastConnections = 8;
 // Errors: kResourceExhausted naming the limit, the need and the command that raises it.
 [[nodiscard]] Status apply_limits(const os::ProcessLimits& limits, Options* options);
 
-// Checks that a rank may map its memory and the weights, and that the files in memory may be as
-// large.
+// Checks that a rank may map its memory and the weights, and the loader the weights and the files
+// that they are packed from, and that the files in memory may be as large.
 // Errors: as apply_limits().
 [[nodiscard]] Status check_plan_fits(const os::ProcessLimits& limits, const wire::ServerPlan& plan);
 

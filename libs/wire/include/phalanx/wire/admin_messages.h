@@ -34,6 +34,7 @@ struct AdminDone {
 
 struct AdminRefused {
   std::string message{};
+  bool for_now = false;  // asked again later it may be done
   friend bool operator==(const AdminRefused&, const AdminRefused&) = default;
 };
 

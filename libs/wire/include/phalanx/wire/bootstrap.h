@@ -112,6 +112,7 @@ struct ServerPlan {
   step::SamplingParams default_sampling{};  // of generation_config.json
   std::vector<TokenId> end_tokens{};        // ids, ascending, at most step::kMaxEndTokens
   std::uint64_t tokenizer_bytes = 0;        // of the descriptor
+  std::uint64_t file_bytes = 0;             // of all that weights are packed from
   std::uint64_t weight_bytes = 0;           // of the arena
   std::uint64_t rank_bytes = 0;             // of the slot of the rank that needs most
   std::vector<std::pair<std::string, std::uint64_t>> memory{};  // for people: what, and how much

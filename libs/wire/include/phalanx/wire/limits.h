@@ -8,7 +8,7 @@ namespace phalanx::wire {
 
 // Bounds that every decoder enforces before it allocates. A frame beyond one of them is a protocol
 // error of its sender. Those of steps and sequences: phalanx/step/limits.h.
-inline constexpr std::uint32_t kProtocolVersion = 14;
+inline constexpr std::uint32_t kProtocolVersion = 15;
 inline constexpr std::size_t kMaxFrameBytes = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxDepth = 8;
 inline constexpr std::size_t kMaxHeldKeys = 512;        // of one ReplicaHolding
