@@ -37,7 +37,7 @@ Dispatcher::Dispatcher(Router& router,
 
 Dispatcher::~Dispatcher() = default;
 
-Dispatcher::Running* Dispatcher::find(const ChoiceName& name) {
+Dispatcher::Running* Dispatcher::find(const ChoiceName& name) const {
   const auto entry = requests_.find(name.first);
   if (entry == requests_.end() || name.second >= entry->second->choices.size()) {
     return nullptr;

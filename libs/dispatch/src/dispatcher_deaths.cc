@@ -75,6 +75,23 @@ bool Dispatcher::on_replica_died(ReplicaId replica, bool own, const std::string&
   return true;
 }
 
+// Those of a replica whose end is not judged yet, and suspects, are in no queue.
+std::size_t Dispatcher::waiting() const {
+  const auto has_none = [this](const ChoiceName& name) {
+    const Running* const running = find(name);
+    return running != nullptr && !running->choice.finished() && !running->replica;
+  };
+  std::size_t waiting =
+      waiting_.size() + static_cast<std::size_t>(std::ranges::count_if(suspects_, has_none));
+  for (const Orphans& lost : orphans_) {
+    waiting +=
+        static_cast<std::size_t>(std::ranges::count_if(lost.names, [&](const ChoiceName& name) {
+          return !suspects_.contains(name) && has_none(name);
+        }));
+  }
+  return waiting;
+}
+
 // All that run there are of its numerics: where the first finds no replica, none does. Suspects are
 // tried on their bench or nowhere.
 std::size_t Dispatcher::relieve(ReplicaId replica) {

@@ -202,6 +202,23 @@ TEST_F(DispatcherWindow, WhatADeadReplicaHadGoesOnWithinTheWindowOfAnother) {
   EXPECT_LE(replicas_.most_bytes, kMostBytes);
 }
 
+// Else a drained replica would seem to be done with what it has lost.
+TEST_F(DispatcherWindow, WhoseReplicaIsLostWaitsFromThatMomentOn) {
+  come_back(0);
+  submit(4, 100);
+  EXPECT_EQ(dispatcher_.waiting(), 0U);
+  router_.table().at(ReplicaId(0)).ready = false;
+  link(0) = {};
+  dispatcher_.on_replica_lost(ReplicaId(0));
+  EXPECT_EQ(dispatcher_.waiting(), 4U) << "before anybody knows how it ended";
+  EXPECT_TRUE(dispatcher_.on_replica_died(ReplicaId(0), true, "killed by signal 11"));
+  EXPECT_EQ(dispatcher_.waiting(), 4U) << "suspects, too";
+  dispatcher_.on_replica_failed(ReplicaId(0));
+  EXPECT_EQ(dispatcher_.waiting(), 4U);
+  come_back(0);
+  EXPECT_EQ(dispatcher_.waiting(), 0U);
+}
+
 // Those are sent as they come, however many: only bytes are counted.
 TEST_F(DispatcherWindow, SmallRequestsDoNotFillIt) {
   come_back(0);

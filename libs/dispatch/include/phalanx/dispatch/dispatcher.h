@@ -111,7 +111,7 @@ class Dispatcher {
   void on_tick();  // at least every 100 ms: retries what waits, ends what waited too long
   void dispatch_more();
   [[nodiscard]] std::size_t requests() const { return requests_.size(); }
-  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
+  [[nodiscard]] std::size_t waiting() const;  // choices that no replica has
   [[nodiscard]] std::uint64_t redispatches() const { return redispatches_; }  // not first attempts
 
   // Of the last complete walk.
@@ -171,7 +171,7 @@ class Dispatcher {
                                                           const wire::ReplicaHolding& holding);
   void note_served_lines();
   void end_late();
-  [[nodiscard]] Running* find(const ChoiceName& name);
+  [[nodiscard]] Running* find(const ChoiceName& name) const;
   [[nodiscard]] std::optional<ReplicaId> only_replica(const ChoiceName& name) const;
 
   Router& router_;
