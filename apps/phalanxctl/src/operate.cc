@@ -71,7 +71,7 @@ Result<wire::ServerStatus> status_by(const CtlOptions& options, SteadyTime deadl
   }
 }
 
-Status done(const CtlOptions& options, const wire::AdminRequest& request, SteadyTime deadline) {
+Status ask_for(const CtlOptions& options, const wire::AdminRequest& request, SteadyTime deadline) {
   PHALANX_TRY(const wire::AdminAnswer answer, call(options, request, left_until(deadline)));
   return admin::outcome_of(answer);
 }
@@ -111,9 +111,9 @@ Status operate(const CtlOptions& options, const wire::AdminRequest& request) {
     PHALANX_TRY(const wire::ServerStatus status, status_by(options, deadline));
     before = shown(request, status).slot.incarnation;
   }
-  Status outcome = done(options, request, deadline);
+  Status outcome = ask_for(options, request, deadline);
   while (waits && may_be_heard_later(outcome, deadline)) {
-    outcome = done(options, request, deadline);
+    outcome = ask_for(options, request, deadline);
   }
   PHALANX_RETURN_IF_ERROR(outcome);
   return waits ? wait_for(options, request, before, deadline) : ok();

@@ -100,7 +100,8 @@ pid_t Lifeline::owner() const {
 pid_t Lifeline::owner_seen_here() const {
   const pid_t pid = owner();
   const ino_t there = page()->pid_namespace.load(std::memory_order_relaxed);
-  const bool is_foreign = there != 0 && there != own_pid_namespace();
+  const ino_t here = own_pid_namespace();
+  const bool is_foreign = there != 0 && here != 0 && there != here;
   return is_foreign ? 0 : pid;
 }
 

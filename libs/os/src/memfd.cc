@@ -155,8 +155,7 @@ Result<Memfd> Memfd::create(const std::string& name, std::size_t bytes) {
   }
   PHALANX_TRY(Memfd memory, reserve(name, bytes));
   if (const int code = allocate(memory.fd(), 0, bytes); code != 0) {
-    return mapping_error("reserving " + std::to_string(bytes >> 20) + " MB for '" + name + "'",
-                         code);
+    return errno_error("reserving " + std::to_string(bytes >> 20) + " MB for '" + name + "'", code);
   }
   return memory;
 }

@@ -184,7 +184,6 @@ PHALANX_LANES F16 weight_minima(const std::uint8_t* scales, std::size_t block) {
 template <IntDot kDot, IntDot kAs>
 PHALANX_LANES void lay_by(const std::uint8_t* scales, std::size_t blocks, float* to) {
   constexpr std::size_t kRow = kScaleRow<kAs> / sizeof(float);
-#pragma GCC unroll 1
   for (std::size_t block = 0; block < blocks; ++block) {
     float* of_block = to + block * kRow;
     f_store(of_block, weight_scales<kDot, 0>(scales, block));

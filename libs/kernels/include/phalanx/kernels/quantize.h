@@ -23,7 +23,7 @@ inline constexpr std::size_t kCodeAlignment = 64;  // of code_stride
 // are padded to one with zeros. A scale that is NaN says that x was not finite.
 // Ownership: borrows.
 struct QuantizedRows {
-  std::int8_t* codes = nullptr;  // [rows, code_stride], 64-byte aligned; −127 … 127
+  std::int8_t* codes = nullptr;  // [rows, code_stride], aligned as a block (32); −127 … 127
   std::size_t code_stride = 0;   // a multiple of 64
   // [rows, code_stride / 32] each, one for a block of 32 codes. With ScaleSpan::kLeaf every block
   // of a leaf holds the scale of the leaf, and the sum of the leaf's codes to the end of the block:
