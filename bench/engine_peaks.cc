@@ -59,6 +59,15 @@ PHALANX_PEAK_LOOP(fma_512,
                   _mm512_set1_ps(0.5F),
                   _mm512_fmadd_ps(sum, a, b),
                   16 * 2)
+PHALANX_PEAK_LOOP(pairs_bf16_512,
+                  "avx512f,avx512bf16",
+                  __m512,
+                  _mm512_set1_ps(0.75F),
+                  _mm512_set1_ps(0.5F),
+                  _mm512_dpbf16_ps(sum,
+                                   __builtin_bit_cast(__m512bh, a),
+                                   __builtin_bit_cast(__m512bh, b)),
+                  32 * 2)
 PHALANX_PEAK_LOOP(vnni_512,
                   "avx512f,avx512vnni",
                   __m512i,
@@ -158,6 +167,8 @@ Loops loops_of(Isa isa) {
   switch (isa) {
     case Isa::kAmx:
       return {fma_512, int8_tiles, int8_tiles, bf16_tiles};
+    case Isa::kAvx512Bf16:
+      return {fma_512, vnni_512, vnni_512, pairs_bf16_512};
     case Isa::kAvx512Vnni:
       return {fma_512, vnni_512, vnni_512, fma_512};
     case Isa::kAvx512:

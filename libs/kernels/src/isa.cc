@@ -11,6 +11,8 @@
 
 #include "phalanx/base/check.h"
 
+#include "chain_pairs.h"
+
 namespace phalanx::kernels {
 
 namespace {
@@ -124,6 +126,15 @@ bool is_available(const IsaRow& row) {
   return processor_has(row) && request_permission(row) == 0;
 }
 
+// Sets stand in the order of their speed but for one, which depends on the processor.
+Isa fastest_isa() {
+  std::vector<Isa> isas = available_isas();
+  if (isas.back() == Isa::kAvx512Bf16 && !pairs_are_faster()) {
+    isas.pop_back();
+  }
+  return isas.back();
+}
+
 template <typename Texts>
 std::string join(const Texts& texts) {
   std::string joined;
@@ -162,7 +173,7 @@ bool computes_512_bits_in_halves() {
 
 Result<Isa> resolve_isa(std::string_view requested) {
   if (requested == step::kAutoIsa) {
-    return available_isas().back();
+    return fastest_isa();
   }
   for (const IsaRow& row : kIsas) {
     if (row.name != requested) {

@@ -19,6 +19,8 @@ const KernelTable& kernel_table(Isa isa) {
       return computes_512_bits_in_halves() ? avx512_in_halves_table() : avx512_table();
     case Isa::kAvx512Vnni:
       return computes_512_bits_in_halves() ? avx512vnni_in_halves_table() : avx512vnni_table();
+    case Isa::kAvx512Bf16:
+      return computes_512_bits_in_halves() ? avx512bf16_in_halves_table() : avx512bf16_table();
     case Isa::kAmx:
       return amx_table();
   }

@@ -15,9 +15,11 @@ const KernelTable& avx2_table();
 const KernelTable& avxvnni_table();
 const KernelTable& avx512_table();
 const KernelTable& avx512vnni_table();
-// The same two, as a processor with computes_512_bits_in_halves() is faster with.
+const KernelTable& avx512bf16_table();
+// The same three, as a processor with computes_512_bits_in_halves() is faster with.
 const KernelTable& avx512_in_halves_table();
 const KernelTable& avx512vnni_in_halves_table();
+const KernelTable& avx512bf16_in_halves_table();
 const KernelTable& amx_table();
 
 }  // namespace phalanx::kernels

@@ -36,6 +36,11 @@ inline const KernelTable& other_avx512vnni_table() {
   return computes_512_bits_in_halves() ? avx512vnni_table() : avx512vnni_in_halves_table();
 }
 
+// The same of avx512bf16, which it requires.
+inline const KernelTable& other_avx512bf16_table() {
+  return computes_512_bits_in_halves() ? avx512bf16_table() : avx512bf16_in_halves_table();
+}
+
 // Those of this machine's vector instruction sets.
 inline std::vector<MatmulTable> isa_tables() {
   std::vector<MatmulTable> tables;
@@ -45,12 +50,15 @@ inline std::vector<MatmulTable> isa_tables() {
   return tables;
 }
 
-// With that which this processor would not take of the two of avx512vnni: they differ in products
-// of bf16, in attention and in what is fetched.
+// With those which this processor would not take of the two of avx512vnni and of avx512bf16: they
+// differ in products of bf16, in attention and in what is fetched.
 inline std::vector<MatmulTable> vector_tables() {
   std::vector<MatmulTable> tables = isa_tables();
   if (is_available(Isa::kAvx512Vnni)) {
     tables.push_back({"avx512vnni_other", &other_avx512vnni_table()});
+  }
+  if (is_available(Isa::kAvx512Bf16)) {
+    tables.push_back({"avx512bf16_other", &other_avx512bf16_table()});
   }
   return tables;
 }

@@ -37,7 +37,7 @@ class QueryRows {
     TokenSums<kRows> scores;
     scores.clear();
     cache_.template add_scores<kRows, kIsHalf, kLevel>(query, tile, &scores);
-    alignas(64) float rows[kRows * kTokenStride];
+    alignas(64) Factor rows[kRows * kTokenStride];
     const QuerySums::Products products{scores.all, TokenSums<kRows>::kStrip};
     const Weights weights{cache_, tile, rows};
     if constexpr (!kIsFew<kRows>) {
@@ -52,18 +52,19 @@ class QueryRows {
   }
 
  private:
+  using Factor = typename Cache::Factor;
+
   // What QuerySums asks of a cache while it weighs.
   struct Weights {
     const Cache& cache;
     TileAt tile;
-    float* rows;  // [kRows, kTokenStride]
+    Factor* rows;  // [kRows, kTokenStride]
 
     [[nodiscard]] PHALANX_LANES TokenWeights weights(F16 low, F16 high) const {
       return cache.weights(tile, low, high);
     }
     PHALANX_LANES void put(std::size_t row, const TokenWeights& weights) const {
-      f_store(rows + row * kTokenStride, weights.low_of_values);
-      f_store(rows + row * kTokenStride + 16, weights.high_of_values);
+      store_block(rows + row * kTokenStride, weights.low_of_values, weights.high_of_values);
     }
     PHALANX_LANES void before_correction() const {}  // values are added block by block
   };
@@ -184,7 +185,7 @@ void attend_tile(const AttentionArgs& args, std::uint32_t tile) {
   if (args.kv.format == KvFormat::kInt8) {
     attend_tile_of<Int8Cache, DataPath::kWhole>(args, tile);
   } else {
-    attend_tile_of<Bf16Cache, kPath>(args, tile);
+    attend_tile_of<Bf16Cache<float>, kPath>(args, tile);
   }
 }
 

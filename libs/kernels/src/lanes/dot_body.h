@@ -3,6 +3,7 @@
 
 // The bf16 dot product over packed strips.
 
+#include "lanes/factors.h"
 #include "lanes/fetch_body.h"
 #include "lanes/lanes.h"
 #include "lanes/row_pointers.h"
@@ -52,55 +53,61 @@ template <std::size_t kRows, std::size_t kStrips>
 inline constexpr bool kHoldsChains = 2 * kRows* kStrips <= kMaxChains;
 
 // Adds the products of the first `count` of kBlockK elements of K: of the even ones, the odd ones,
-// or both; of an odd `count` one more. Lines are fetched beside all of them.
+// or both; and of those that a step takes with the last of them. Lines are fetched beside all.
 template <std::size_t kBlockK,
           bool kEven,
           bool kOdd,
+          typename Factor,
           std::size_t kRows,
           std::size_t kStrips,
           typename Element,
           typename Lines>
 // Its inner loops are unrolled. NOLINTNEXTLINE(readability-function-size,*-cognitive-complexity)
-PHALANX_LANES void add_products(const RowPointers<kRows>& of_row,
+PHALANX_LANES void add_products(const typename Multiplier<Factor>::template Rows<kRows>& of_row,
                                 Strips<Element> strips,
                                 std::size_t count,
                                 Chains<kRows, kStrips>& even,
                                 Chains<kRows, kStrips>& odd,
                                 const Lines& lines) {
+  using By = Multiplier<Factor>;
+  constexpr std::size_t kStep = 2 * By::kLines;
+  std::size_t i = 0;
   // Not unrolled: see kFewBlockRows; of more rows, some sizes would not have registers enough.
 #pragma GCC unroll 1
-  for (std::size_t i = 0; i < count; i += 2) {
-    F16 of_even[kStrips];
-    F16 of_odd[kStrips];
+  for (; i < count; i += kStep) {
+    typename By::Weights of_even[kStrips];
+    typename By::Weights of_odd[kStrips];
 #pragma GCC unroll 4
     for (std::size_t s = 0; s < kStrips; ++s) {
       const Element* weights = strips.first + s * strips.stride;
       if constexpr (kEven) {
-        lines.line(weights, s, i);
-        of_even[s] = load_even(weights);
+        for (std::size_t line = 0; line < By::kLines; ++line) {
+          lines.line(weights + 32 * line, s, i + 2 * line);
+        }
+        of_even[s] = By::even(weights);
       }
       if constexpr (kOdd) {
-        of_odd[s] = load_odd(weights);
+        of_odd[s] = By::odd(weights);
       }
     }
+    const auto rows = of_row.from(factors_of<Factor>(i) * sizeof(Factor));
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
-      const auto* pair = static_cast<const float*>(of_row[r]) + i;
-      const F16 first = f_set(pair[0]);
-      const F16 second = f_set(pair[1]);
+      const auto* pair = static_cast<const Factor*>(rows[r]);
 #pragma GCC unroll 4
       for (std::size_t s = 0; s < kStrips; ++s) {
+        constexpr bool kIsOnce = kStrips == 1;
         if constexpr (kEven) {
-          even.of[r][s] = f_fused(first, of_even[s], even.of[r][s]);
+          even.of[r][s] = By::template add<kIsOnce>(even.of[r][s], pair, of_even[s]);
         }
         if constexpr (kOdd) {
-          odd.of[r][s] = f_fused(second, of_odd[s], odd.of[r][s]);
+          odd.of[r][s] = By::template add<kIsOnce>(odd.of[r][s], pair + 1, of_odd[s]);
         }
       }
     }
-    strips.first += 32;
+    strips.first += 32 * By::kLines;
   }
-  for (std::size_t i = count + count % 2; kEven && i < kBlockK; i += 2) {
+  for (; kEven && i < kBlockK; i += 2) {
     for (std::size_t s = 0; s < kStrips; ++s) {
       lines.line(strips.first + s * strips.stride, s, i);
     }
@@ -111,7 +118,7 @@ PHALANX_LANES void add_products(const RowPointers<kRows>& of_row,
 // sums[r][s][c] += dot(a[r][0 … k), column c of strip s), for kRows rows and kStrips strips at
 // once.
 //
-//   a  [kRows, a_stride]  f32, the bf16 activations widened
+//   a  [kRows]  factors of the bf16 activations
 //   k  a multiple of kBlockK, which is 32; or up to 16, which kBlockK is then, `a` being zero behind
 //      them in all of 32
 //   kLevel  where weights are fetched to; keys and values know it themselves
@@ -119,30 +126,28 @@ template <std::size_t kRows,
           std::size_t kStrips,
           std::size_t kBlockK = 32,
           CacheLevel kLevel = CacheLevel::kSecond,
+          typename Factor,
           typename Element,
           typename Fetch>
-PHALANX_LANES void add_dots(const float* a,
-                            std::size_t a_stride,
-                            Strips<Element> strips,
-                            std::size_t k,
-                            StripSums sums,
-                            Fetch& fetch) {
+PHALANX_LANES void add_dots(
+    FactorRows<Factor> a, Strips<Element> strips, std::size_t k, StripSums sums, Fetch& fetch) {
   for (std::size_t block = 0; block < k; block += kBlockK) {
     const auto lines = fetch.template begin_block<kLevel>(strips.first);
-    const RowPointers<kRows> of_row(a, a_stride * sizeof(float));
+    const typename Multiplier<Factor>::template Rows<kRows> of_row(a.first,
+                                                                   a.strides.row * sizeof(Factor));
     Chains<kRows, kStrips> even;
     Chains<kRows, kStrips> odd;
     even.clear();
     odd.clear();
     const std::size_t count = kBlockK == 32 ? kBlockK : k;
     if constexpr (kHoldsChains<kRows, kStrips>) {
-      add_products<kBlockK, true, true>(of_row, strips, count, even, odd, lines);
+      add_products<kBlockK, true, true, Factor>(of_row, strips, count, even, odd, lines);
     } else {
-      add_products<kBlockK, true, false>(of_row, strips, count, even, odd, lines);
-      add_products<kBlockK, false, true>(of_row, strips, count, even, odd, lines);
+      add_products<kBlockK, true, false, Factor>(of_row, strips, count, even, odd, lines);
+      add_products<kBlockK, false, true, Factor>(of_row, strips, count, even, odd, lines);
     }
     strips.first += kBlockK * 16;
-    a += kBlockK;
+    a.first += a.strides.block;
 #pragma GCC unroll 8
     for (std::size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
@@ -162,41 +167,27 @@ inline constexpr std::size_t kBlockStrips = kRows > kMaxBlockRows ? 1 : kMaxBloc
 template <std::size_t kRows,
           std::size_t kBlockK = 32,
           std::size_t kStrips = kBlockStrips<kRows>,
+          typename Factor,
           typename Element,
           typename Fetch>
 // NOLINTNEXTLINE(readability-function-size): the parameters of add_dots() and a number
-PHALANX_LANES void add_strips(const float* a,
-                              std::size_t a_stride,
+PHALANX_LANES void add_strips(FactorRows<Factor> a,
                               Strips<Element> strips,
                               std::size_t count,
                               std::size_t k,
                               StripSums sums,
                               Fetch& fetch) {
   for (; count >= kStrips; count -= kStrips) {
-    add_dots<kRows, kStrips, kBlockK>(a, a_stride, strips, k, sums, fetch);
+    add_dots<kRows, kStrips, kBlockK>(a, strips, k, sums, fetch);
     strips.first += kStrips * strips.stride;
     sums.first += kStrips * sums.strip_stride;
   }
   if constexpr (kStrips > 1) {
     for (; count > 0; --count) {
-      add_dots<kRows, 1, kBlockK>(a, a_stride, strips, k, sums, fetch);
+      add_dots<kRows, 1, kBlockK>(a, strips, k, sums, fetch);
       strips.first += strips.stride;
       sums.first += sums.strip_stride;
     }
-  }
-}
-
-// Widens `count` bf16 numbers and adds zeros up to `padded`, a multiple of 16.
-PHALANX_LANES void widen(const std::uint16_t* from,
-                         std::size_t count,
-                         float* to,
-                         std::size_t padded) {
-  std::size_t i = 0;
-  for (; i + 16 <= count; i += 16) {
-    f_store(to + i, f_load_bf16(from + i, 16));
-  }
-  for (; i < padded; i += 16) {
-    f_store(to + i, f_load_bf16(from + i, i < count ? count - i : 0));
   }
 }
 

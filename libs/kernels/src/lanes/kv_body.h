@@ -230,7 +230,7 @@ PHALANX_LANES void append_key_codes(const Bf16* key,
                                     std::uint64_t* non_finite) {
   alignas(64) float wide[kMaxHeadDim];
   const std::size_t padded = up_to_32(head_dim);
-  widen(reinterpret_cast<const std::uint16_t*>(key), head_dim, wide, padded);
+  store_row(wide, reinterpret_cast<const std::uint16_t*>(key), head_dim, padded);
   auto* scales = reinterpret_cast<std::uint16_t*>(strip);
   auto* codes = reinterpret_cast<std::uint32_t*>(strip + scale_bytes<IntDot::kInt8G32>(padded));
   for (std::size_t block = 0; block < padded / 32; ++block) {

@@ -109,19 +109,18 @@ PHALANX_LANES FetchTile<kLines, kLevel> fetch_both(TileAt tile, std::ptrdiff_t h
 }
 
 // sums [kRows] += the values of a tile's strips by weights [kRows, kTokenStride].
-template <std::size_t kRows, bool kIsHalf, CacheLevel kLevel, typename Element>
+template <std::size_t kRows, bool kIsHalf, CacheLevel kLevel, typename Element, typename Factor>
 PHALANX_LANES void add_weighed(
-    TileAt tile, const Element* values, std::size_t strips, const float* weights, StripSums sums) {
+    TileAt tile, const Element* values, std::size_t strips, const Factor* weights, StripSums sums) {
   const Strips<Element> from{values, 16 * kTokens};
+  const FactorRows<Factor> rows{weights, {kTokenStride, kBlockFactors<Factor>}};
   if constexpr (kIsHalf) {
     const auto fetch =
         fetch_both<KvLines::kFirstValues, kLevel>(tile, 16 * kHalf * sizeof(Element));
-    add_strips<kRows, kHalf, kKvStrips<kRows>>(
-        weights, kTokenStride, from, strips, tile.tokens, sums, fetch);
+    add_strips<kRows, kHalf, kKvStrips<kRows>>(rows, from, strips, tile.tokens, sums, fetch);
   } else {
     const FetchValues<kLevel> fetch{tile.ahead, tile.ahead_of_second(), tile.next_tokens};
-    add_strips<kRows, 32, kKvStrips<kRows>>(
-        weights, kTokenStride, from, strips, kTokens, sums, fetch);
+    add_strips<kRows, 32, kKvStrips<kRows>>(rows, from, strips, kTokens, sums, fetch);
   }
 }
 
@@ -155,29 +154,32 @@ struct TokenWeights {
 };
 
 // Keys and values in bf16. Its buffer is not initialised: it is large.
+template <typename FactorOfRows>
 class Bf16Cache {
  public:
+  using Factor = FactorOfRows;  // of queries and of weights
+
   explicit Bf16Cache(std::size_t head_dim) : head_dim_(head_dim), key_dim_(up_to_32(head_dim)) {}
 
   void take_query(std::size_t index, const std::uint16_t* q) {
-    widen(q, head_dim_, q_ + index * kMaxRowFloats, key_dim_);
+    store_row(q_ + index * kMaxRowFloats, q, head_dim_, key_dim_);
   }
 
   template <std::size_t kRows, bool kIsHalf, CacheLevel kLevel>
   PHALANX_LANES void add_scores(std::size_t query, TileAt tile, TokenSums<kRows>* scores) const {
     Strips<std::uint16_t> keys{reinterpret_cast<const std::uint16_t*>(tile.bytes), 16 * key_dim_};
     StripSums sums{scores->all, 16, TokenSums<kRows>::kStrip};
-    const float* q = q_ + query * kMaxRowFloats;
+    const FactorRows<Factor> q{q_ + query * kMaxRowFloats, {kMaxRowFloats, kBlockFactors<Factor>}};
     if constexpr (kIsHalf) {
       const auto fetch = fetch_both<KvLines::kFirstKeys, kLevel>(
           tile, static_cast<std::ptrdiff_t>(16 * key_dim_ * sizeof(Bf16)));
-      add_strips<kRows>(q, kMaxRowFloats, keys, 1, key_dim_, sums, fetch);
+      add_strips<kRows>(q, keys, 1, key_dim_, sums, fetch);
     } else {
       constexpr std::size_t kStrips = kKvStrips<kRows>;
       for (std::size_t strip = 0; strip < 2; strip += kStrips) {
         const std::ptrdiff_t second = tile.ahead_of_second();
         const FetchKeys<kLevel> fetch{strip == 0 ? tile.ahead : second, second};
-        add_dots<kRows, kStrips>(q, kMaxRowFloats, keys, key_dim_, sums, fetch);
+        add_dots<kRows, kStrips>(q, keys, key_dim_, sums, fetch);
         keys.first += kStrips * keys.stride;
         sums.first += kStrips * sums.strip_stride;
       }
@@ -192,7 +194,7 @@ class Bf16Cache {
 
   // weights [kRows, kTokenStride]
   template <std::size_t kRows, bool kIsHalf, CacheLevel kLevel>
-  PHALANX_LANES void add_values(TileAt tile, const float* weights, StripSums sums) const {
+  PHALANX_LANES void add_values(TileAt tile, const Factor* weights, StripSums sums) const {
     const auto* values = reinterpret_cast<const std::uint16_t*>(tile.bytes) + kTokens * key_dim_;
     add_weighed<kRows, kIsHalf, kLevel>(tile, values, head_dim_ / 16, weights, sums);
   }
@@ -200,12 +202,14 @@ class Bf16Cache {
  private:
   std::size_t head_dim_;
   std::size_t key_dim_;
-  alignas(64) float q_[kAttentionTileQueries * kMaxRowFloats];
+  alignas(64) Factor q_[kAttentionTileQueries * kMaxRowFloats];
 };
 
 // Keys as columns of kInt8G32, values as codes with a scale for each token.
 class Int8Cache {
  public:
+  using Factor = float;
+
   explicit Int8Cache(std::size_t head_dim)
       : head_dim_(head_dim),
         blocks_(up_to_32(head_dim) / 32),
@@ -214,7 +218,7 @@ class Int8Cache {
   void take_query(std::size_t index, const std::uint16_t* q) {
     alignas(64) float wide[kMaxHeadDim];
     alignas(64) std::int8_t codes[kMaxHeadDim];
-    widen(q, head_dim_, wide, blocks_ * 32);
+    store_row(wide, q, head_dim_, blocks_ * 32);
     std::int32_t* sums = starts_ + index * kMaxBlocks;
     code_leaf(wide,
               blocks_ * 32,

@@ -15,7 +15,7 @@ namespace phalanx::kernels {
 namespace {
 
 // bf16 by bf16, in blocks of up to kRowsOfBlock rows. Its buffer is not initialised: it is large.
-template <std::size_t kRowsOfBlock>
+template <std::size_t kRowsOfBlock, typename Factor>
 class Bf16Product {
  public:
   static constexpr std::size_t kMaxRows = kRowsOfBlock;
@@ -35,8 +35,8 @@ class Bf16Product {
   static constexpr std::size_t kFewestByLines = kRowsByPages + 1;
   static constexpr std::size_t kWeightsPerOther = 0;  // memory is not idle (0 to 5 % slower)
 
-  // 32 KB of weights, and 6 KB of activations as floats. Few rows pass over weights once: as much
-  // of K as there is room for, so that memory is read without a gap.
+  // 32 KB of weights, and up to 8 KB of activations as factors. Few rows pass over weights once: as
+  // much of K as there is room for, so that memory is read without a gap.
   static PanelSize panel_size(std::size_t rows, std::size_t /*padded*/) {
     return {kTileStrips, rows <= kFewRows ? kRoomK / rows / 32 * 32 : kPanelK};
   }
@@ -66,14 +66,15 @@ class Bf16Product {
   [[gnu::noinline]] void add_few(const Panel& panel, TileSums& pending, Fetch& fetch) {
     Strips<std::uint16_t> strips = strips_of(panel);
     StripSums sums = sums_of(panel, 0, pending);
-    const std::size_t stride = panel.chunk + kRowGap;
-    widen_rows<kRows>(activations_of(panel, 0), panel.chunk, stride);
+    const FactorStrides strides = strides_of<kRows>(panel.chunk);
+    store_rows<kRows>(activations_of(panel, 0), panel.chunk, strides);
     if constexpr (kRows <= kTwoStreamRows) {
-      add_side_by_side<kRows>(panel, stride, strips, sums);
+      add_side_by_side<kRows>(panel, {factors_, strides}, strips, sums);
       return;
     }
     for (std::size_t s = 0; s < panel.strips; ++s) {
-      add_dots<kRows, 1, 32, CacheLevel::kFirst>(wide_, stride, strips, panel.chunk, sums, fetch);
+      const FactorRows<Factor> rows{factors_, strides};
+      add_dots<kRows, 1, 32, CacheLevel::kFirst>(rows, strips, panel.chunk, sums, fetch);
       strips.first += strips.stride;
       sums.first += sums.strip_stride;
     }
@@ -90,21 +91,37 @@ class Bf16Product {
     const Activations from = activations_of(panel, first_row);
     std::size_t left = panel.strips;
     if (left >= kStrips && from.count >= panel.chunk) {
-      add_first<kRows>(WidenFirst<kRows>{fetch, from, wide_}, strips, panel.chunk, sums);
+      StoreAhead<kRows> rows{fetch, from, panel.chunk / 32, factors_};
+      rows.store();
+      add_first<kRows>(rows, strips, panel.chunk, sums);
       strips.first += kStrips * strips.stride;
       sums.first += kStrips * sums.strip_stride;
       left -= kStrips;
     } else {
-      widen_rows<kRows>(from, panel.chunk, kStride);
+      store_rows<kRows>(from, panel.chunk, kStrides<kRows>);
     }
-    add_strips<kRows, 32, kStrips>(wide_, kStride, strips, left, panel.chunk, sums, fetch);
+    const FactorRows<Factor> rows{factors_, kStrides<kRows>};
+    add_strips<kRows, 32, kStrips>(rows, strips, left, panel.chunk, sums, fetch);
   }
 
  private:
   static constexpr std::size_t kPanelK = 256;
-  static constexpr std::size_t kStride = kPanelK + kRowGap;
   static constexpr std::size_t kRoomK = 8192;  // of all rows
-  static_assert(kRoomK + kFewRows * kRowGap >= kMaxRows * kStride);
+  static constexpr std::size_t kRoom = factors_of<Factor>(kRoomK) + kFewRows * kRowGap;
+  static_assert(kRoom >= kMaxRows * (factors_of<Factor>(kPanelK) + kRowGap));
+
+  // Of kRows rows of so many elements of K.
+  template <std::size_t kRows>
+  PHALANX_LANES static constexpr FactorStrides strides_of(std::size_t chunk) {
+    if constexpr (Multiplier<Factor>::kInBlocks) {
+      return {kBlockFactors<Factor>, kRows * kBlockFactors<Factor>};
+    } else {
+      return {factors_of<Factor>(chunk) + kRowGap, kBlockFactors<Factor>};
+    }
+  }
+  // Where a panel has more rows than a few.
+  template <std::size_t kRows>
+  static constexpr FactorStrides kStrides = strides_of<kRows>(kPanelK);
 
   // Of some rows, from an element of K on.
   struct Activations {
@@ -135,10 +152,10 @@ class Bf16Product {
   }
 
   template <std::size_t kRows>
-  PHALANX_LANES void widen_rows(const Activations& from, std::size_t chunk, std::size_t stride) {
+  PHALANX_LANES void store_rows(const Activations& from, std::size_t chunk, FactorStrides strides) {
     const std::size_t valid = from.count < chunk ? from.count : chunk;
     for (std::size_t r = 0; r < kRows; ++r) {
-      widen(from.row(r), valid, wide_ + r * stride, chunk);
+      store_row(factors_ + r * strides.row, from.row(r), valid, chunk, strides.block);
     }
   }
 
@@ -146,7 +163,7 @@ class Bf16Product {
   // where the columns end, and then there is no gap.
   template <std::size_t kRows>
   PHALANX_LANES void add_side_by_side(const Panel& panel,
-                                      std::size_t stride,
+                                      const FactorRows<Factor>& rows,
                                       const Strips<std::uint16_t>& strips,
                                       const StripSums& sums) {
     const FetchNothing nothing;
@@ -155,54 +172,62 @@ class Bf16Product {
     for (std::size_t s = 0; s < half; ++s) {
       const Strips<std::uint16_t> both{strips.first + s * strips.stride, apart};
       const StripSums to{sums.at(0, s), sums.row_stride, half * sums.strip_stride};
-      add_dots<kRows, 2>(wide_, stride, both, panel.chunk, to, nothing);
+      add_dots<kRows, 2>(rows, both, panel.chunk, to, nothing);
     }
     if (panel.strips % 2 != 0) {
       const Strips<std::uint16_t> last{strips.first + 2 * half * strips.stride, strips.stride};
       const StripSums to{sums.at(0, 2 * half), sums.row_stride, sums.strip_stride};
-      add_dots<kRows, 1>(wide_, stride, last, panel.chunk, to, nothing);
+      add_dots<kRows, 1>(rows, last, panel.chunk, to, nothing);
     }
   }
 
-  // Widens the activations of each block of K where it is multiplied first: beside products that
-  // takes 1 to 2 % less of the time than before them all.
+  // Makes factors of the activations of a block of K while that before it is multiplied first:
+  // beside products that takes 1 to 2 % less of the time than before them all, and what is read of
+  // them waits for no store.
   template <std::size_t kRows>
-  struct WidenFirst {
+  struct StoreAhead {
     FetchLater& fetch;
     Activations from;
-    float* to;
+    std::size_t left;  // blocks
+    Factor* to;
 
-    template <CacheLevel kLevel>
-    PHALANX_LANES LinesAhead<kLevel> begin_block(const void* read) {
+    PHALANX_LANES void store() {
 #pragma GCC unroll 8
       for (std::size_t r = 0; r < kRows; ++r) {
-        f_store(to + r * kStride, f_load_bf16(from.row(r), 16));
-        f_store(to + r * kStride + 16, f_load_bf16(from.row(r) + 16, 16));
+        store_block(to + r * kStrides<kRows>.row, from.row(r));
       }
       from.first += 32;
-      to += 32;
+      to += kStrides<kRows>.block;
+      --left;
+    }
+    template <CacheLevel kLevel>
+    PHALANX_LANES LinesAhead<kLevel> begin_block(const void* read) {
+      if (left != 0) {
+        store();
+      }
       return fetch.begin_block<kLevel>(read);
     }
   };
 
   // The first strips of a panel. A function of its own: g++ has registers for its loop then.
   template <std::size_t kRows>
-  [[gnu::noinline]] static void add_first(WidenFirst<kRows> rows,
-                                          const Strips<std::uint16_t>& strips,
-                                          std::size_t chunk,
-                                          const StripSums& sums) {
-    add_dots<kRows, kStrips>(rows.to, kStride, strips, chunk, sums, rows);
+  [[gnu::noinline]] void add_first(StoreAhead<kRows> rows,
+                                   const Strips<std::uint16_t>& strips,
+                                   std::size_t chunk,
+                                   const StripSums& sums) {
+    add_dots<kRows, kStrips>(
+        FactorRows<Factor>{factors_, kStrides<kRows>}, strips, chunk, sums, rows);
   }
 
   const MatmulArgs& args_;
   const TilePart& part_;
-  alignas(64) float wide_[kRoomK + kFewRows * kRowGap];
+  alignas(64) Factor factors_[kRoom];
 };
 
 template <DataPath kPath>
 void matmul_tile(const MatmulArgs& args, std::uint32_t tile) {
   if (args.leaves[0].weight.format == WeightFormat::kBf16) {
-    run_panels<Bf16Product<kRowsAtOnce<kPath>>>(args, tile, kPath);
+    run_panels<Bf16Product<kRowsAtOnce<kPath>, float>>(args, tile, kPath);
   } else {
     int_matmul_tile(args, tile, kPath);
   }

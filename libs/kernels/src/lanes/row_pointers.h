@@ -32,12 +32,44 @@ class RowPointers {
     }
   }
 
+  // The same rows from some bytes on.
+  struct From {
+    const RowPointers& rows;
+    std::size_t bytes;
+
+    PHALANX_LANES const void* operator[](std::size_t row) const {
+      return static_cast<const std::byte*>(rows[row]) + bytes;
+    }
+  };
+  [[nodiscard]] PHALANX_LANES From from(std::size_t bytes) const {
+    return {*this, bytes};
+  }
+
  private:
   static constexpr bool kIsMany = kRows > 4;
   static constexpr std::size_t kKept = (kRows + 2) / 3;
 
   const std::byte* first_;
   const std::byte* kept_[kKept];
+  std::size_t stride_;
+};
+
+// As RowPointers, where `stride` is a constant: one register for all rows, which are addresses of
+// instructions, wherever they are read from.
+class NearRows {
+ public:
+  PHALANX_LANES NearRows(const void* first, std::size_t stride)
+      : first_(static_cast<const std::byte*>(first)), stride_(stride) {}
+
+  PHALANX_LANES const void* operator[](std::size_t row) const { return first_ + row * stride_; }
+  [[nodiscard]] PHALANX_LANES NearRows from(std::size_t bytes) const {
+    const std::byte* first = first_ + bytes;
+    asm("" : "+r"(first));
+    return {first, stride_};
+  }
+
+ private:
+  const std::byte* first_;
   std::size_t stride_;
 };
 

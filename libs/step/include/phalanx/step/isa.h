@@ -12,7 +12,7 @@
 namespace phalanx::step {
 
 // A way to carry out the arithmetic. All give the same bits; they differ in speed only.
-enum class Isa : std::uint8_t { kRef, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx };
+enum class Isa : std::uint8_t { kRef, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAvx512Bf16, kAmx };
 
 struct IsaRow {
   Isa isa;
@@ -20,7 +20,8 @@ struct IsaRow {
   std::string_view needs;  // features of the processor as /proc/cpuinfo names them, by blanks
 };
 
-// Every instruction set, slowest first, in the order of the enum. Options, messages, help and tests
+// Every instruction set, slowest first, in the order of the enum; some processors have kAvx512Bf16
+// and are faster without. Options, messages, help and tests
 // are made from this table.
 inline constexpr std::array kIsas = {
     IsaRow{Isa::kRef, "ref", ""},  // plain C++ for any x86-64: the definition
@@ -28,6 +29,10 @@ inline constexpr std::array kIsas = {
     IsaRow{Isa::kAvxVnni, "avxvnni", "avx2 fma f16c avx_vnni"},
     IsaRow{Isa::kAvx512, "avx512", "avx512f avx512bw avx512dq avx512vl"},
     IsaRow{Isa::kAvx512Vnni, "avx512vnni", "avx512f avx512bw avx512dq avx512vl avx512_vnni"},
+    // Products and attention of bf16 by VDPBF16PS, all else as avx512vnni.
+    IsaRow{Isa::kAvx512Bf16,
+           "avx512bf16",
+           "avx512f avx512bw avx512dq avx512vl avx512_vnni avx512_bf16"},
     // Products by tile registers, all else as avx512vnni. Linux has to permit them to the process.
     IsaRow{Isa::kAmx,
            "amx",
