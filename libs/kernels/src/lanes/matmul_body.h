@@ -29,9 +29,11 @@ class Bf16Product {
                                                                      : kFewBlockRows;
   static constexpr std::size_t kTwoStreamRows = kRowsOfTwoStreams;
   static_assert(kTwoStreamRows <= kFewRows);
-  static constexpr std::size_t kRowsByPages = kMaxRowsByPages;
+  // Three rows of pairs compute as little as two of floats.
+  static constexpr std::size_t kRowsByPages =
+      kMaxRowsByPages == 0 ? 0 : kMaxRowsByPages + Multiplier<Factor>::kNumbers - 1;
   static constexpr std::size_t kLinesAtOnce = 0;
-  static constexpr std::size_t kLeadByLines = kMaxRowsByPages == 0 ? 0 : 144;
+  static constexpr std::size_t kLeadByLines = kRowsByPages == 0 ? 0 : 144;
   static constexpr std::size_t kFewestByLines = kRowsByPages + 1;
   static constexpr std::size_t kWeightsPerOther = 0;  // memory is not idle (0 to 5 % slower)
 

@@ -113,7 +113,12 @@ class PendingSums {
         if (args.bias != nullptr) {
           sum = sum + f_load_first(args.bias + column, left);
         }
-        f_store_first(row + column, sum, left);
+        // A store of some lanes takes Zen 4 as long as several of all.
+        if (left >= 16) {
+          f_store(row + column, sum);
+        } else {
+          f_store_first(row + column, sum, left);
+        }
       }
     }
   }
