@@ -112,6 +112,9 @@ PHALANX_LANES FetchTile<kLines, kLevel> fetch_both(TileAt tile, std::ptrdiff_t h
 template <std::size_t kRows, bool kIsHalf, CacheLevel kLevel, typename Element, typename Factor>
 PHALANX_LANES void add_weighed(
     TileAt tile, const Element* values, std::size_t strips, const Factor* weights, StripSums sums) {
+  // What a step reads with the last of them is fetched, too.
+  constexpr std::size_t kStep = 2 * Multiplier<Factor>::kLines;
+  tile.next_tokens = (tile.next_tokens + kStep - 1) / kStep * kStep;
   const Strips<Element> from{values, 16 * kTokens};
   const FactorRows<Factor> rows{weights, {kTokenStride, kBlockFactors<Factor>}};
   if constexpr (kIsHalf) {
