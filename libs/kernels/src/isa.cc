@@ -122,14 +122,19 @@ int request_permission(const IsaRow& row) {
   return row.isa == Isa::kAmx ? request_tile_registers() : 0;
 }
 
+// Whether its instructions compute what the arithmetic asks for, where that is not beyond doubt.
+bool computes_the_same(const IsaRow& row) {
+  return row.isa != Isa::kAvx512Bf16 || pairs_are_chains();
+}
+
 bool is_available(const IsaRow& row) {
-  return processor_has(row) && request_permission(row) == 0;
+  return processor_has(row) && computes_the_same(row) && request_permission(row) == 0;
 }
 
 // Sets stand in the order of their speed but for one, which depends on the processor.
 Isa fastest_isa() {
   std::vector<Isa> isas = available_isas();
-  if (isas.back() == Isa::kAvx512Bf16 && !pairs_are_faster()) {
+  if (isas.back() == Isa::kAvx512Bf16 && !pairs_are_fast()) {
     isas.pop_back();
   }
   return isas.back();
@@ -183,6 +188,10 @@ Result<Isa> resolve_isa(std::string_view requested) {
     if (!processor_has(row)) {
       return invalid_argument(name + ": this processor does not have it (it needs " +
                               std::string(row.needs) + "); available: " + available_names());
+    }
+    if (!computes_the_same(row)) {
+      return invalid_argument(
+          name + ": VDPBF16PS of this processor rounds otherwise; available: " + available_names());
     }
     if (const int refusal = request_permission(row); refusal != 0) {
       return invalid_argument(

@@ -15,7 +15,8 @@ using step::isa_name;
 using step::IsaRow;
 using step::kIsas;
 
-// Those that this processor and kernel can run, in the order of kIsas; kRef is always there.
+// Those that this processor and kernel can run and that give the same bits there, in the order of
+// kIsas; kRef is always there.
 //
 // Asks Linux to permit tile registers, where the processor has them. The permission is that of a
 // process for all its threads; a child inherits it, a program that is executed has to ask again, so
@@ -24,7 +25,7 @@ using step::kIsas;
 [[nodiscard]] std::vector<Isa> available_isas();
 
 // The instruction set of that name; "auto" is the fastest that is available. Whether that is
-// kAvx512Bf16 depends on how fast the processor is at it, and is measured once, for some 50 µs.
+// kAvx512Bf16 depends on how fast the processor is at it, and is measured once, for some 300 µs.
 //
 // Errors: kInvalidArgument  no such name; the message lists the names. Or a known one that is absent
 //                           here, which stays so; the message says what it needs, or that Linux
