@@ -8,9 +8,14 @@ namespace phalanx::kernels {
 
 namespace {
 
+// So many rows wait for memory either way, and get a tenth more of it beside the longer loop of
+// floats, where cores are of two groups (Zen 4). Three go by pages, five compute for longer.
+constexpr std::uint32_t kRowsOfFloats = 4;
+
 template <const KernelTable& (*kWithout)(), DataPath kPath>
 void multiply_by_pairs(const MatmulArgs& args, std::uint32_t tile) {
-  if (args.leaves[0].weight.format == WeightFormat::kBf16) {
+  const bool waits = kPath == DataPath::kInHalves && args.rows == kRowsOfFloats;
+  if (args.leaves[0].weight.format == WeightFormat::kBf16 && !waits) {
     run_panels<Bf16Product<kRowsAtOnce<kPath>, ChainPair>>(args, tile, kPath);
   } else {
     kWithout().matmul(args, tile);
