@@ -10,9 +10,9 @@ namespace phalanx::kernels {
 // Requires: the processor has avx512_bf16.
 [[nodiscard]] bool pairs_are_chains();
 
-// Whether it takes less than one and a half times as long as an fma, of which it saves two: not on
-// the Intel processors that have it so far, whose tile registers are for that. Measured once, for
-// some 300 µs.
+// Whether it takes less than one and a half times as long as an fma, two of which it replaces: not
+// so on the Intel processors that have it so far, whose tile registers are for that. Measured once,
+// for some 300 µs.
 //
 // Requires: the same.
 [[nodiscard]] bool pairs_are_fast();
